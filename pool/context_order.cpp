@@ -1,0 +1,235 @@
+// Order side of a context pool: closing epochs, asking for them, waiting for them. See reuse_order.h for the argument.
+#include "pool/context_pool.h"
+
+#include "pool/context_use.h"
+#include "pool/counters.h"
+#include "pool/ticks.h"
+
+#include <chrono>
+#include <thread>
+
+namespace cistern::pool {
+namespace {
+
+constexpr size_t event_batch = 32;
+/// Work in another thread's stream may outlive any patience: late epochs and other contexts get this much in all.
+constexpr std::chrono::milliseconds late_patience{100};
+/// Without context events a barrier waits in the free; so many frees or bytes share one.
+constexpr size_t barrier_frees = 64;
+constexpr size_t barrier_bytes = size_t{1} << 30;
+constexpr size_t dummy_bytes = 512;
+
+/// Refusals because of a capture say nothing about the context's health.
+bool is_capture_code(CUresult result) {
+    return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
+} // namespace
+
+void ContextPool::note(CUresult result) noexcept {
+    const bool healthy = result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY || is_capture_code(result);
+    if (!healthy) dead_.store(true);
+}
+
+size_t ContextPool::pending_bytes() {
+    const std::lock_guard lock(lock_);
+    return order_.pending_bytes();
+}
+
+/// Events are made ahead of need, in allocations only: creation may block beside a native free that waits, and a free
+/// must not. The context is current for `allocate`; a stream-ordered free may come from elsewhere.
+void ContextPool::ensure_events() {
+    {
+        const std::lock_guard lock(lock_);
+        if (order_.spare_events() >= low_events) return;
+    }
+    const driver::Current current(context_);
+    for (size_t i = 0; current && i < event_batch; ++i) {
+        CUevent event = nullptr;
+        if (driver::create_event(&event) != CUDA_SUCCESS) return;
+        const std::lock_guard lock(lock_);
+        order_.add_event(event);
+    }
+}
+
+/// Work that takes long holds every event, and this free has to close its epoch all the same: closed later it would be
+/// late, and nobody could wait for it. Creating events may block here, but never for more than the native free would.
+Epoch* ContextPool::close_without_spare() {
+    harvest_one();
+    ensure_events();
+    const std::lock_guard lock(lock_);
+    return order_.begin_close(true, ticks::now());
+}
+
+void ContextPool::close(Epoch* epoch) {
+    CUresult result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    {
+        // Never waits: while a capture begins (or is open) the frees stay parked in the open epoch.
+        const std::shared_lock gate(captures_.gate(), std::try_to_lock);
+        if (gate.owns_lock() && captures_.open() == 0) result = driver::record_context(context_, epoch->event);
+    }
+    note(result);
+    bool many = false;
+    {
+        const std::lock_guard lock(lock_);
+        if (result == CUDA_SUCCESS) order_.recorded(epoch);
+        else order_.reopen(epoch);
+        many = order_.closed_epochs() > 8;
+    }
+    // A program that allocates from ready memory only would never ask for its epochs: events must not pile up.
+    if (many) harvest_one();
+}
+
+void ContextPool::close_open_epoch() {
+    if (!driver::has_context_events()) return;
+    const Use use(*this);
+    if (!use || dead_.load() || captures_.open() != 0) return;
+    Epoch* epoch = nullptr;
+    {
+        const std::lock_guard lock(lock_);
+        epoch = order_.begin_close(false, ticks::now());
+    }
+    if (epoch) close(epoch);
+}
+
+bool ContextPool::settle(Epoch* epoch, CUresult result) {
+    note(result);
+    std::vector<Freed> ready;
+    {
+        const std::lock_guard lock(lock_);
+        order_.release(epoch, result == CUDA_SUCCESS, ready);
+        make_own_ready(ready);
+    }
+    make_foreign_ready(ready);
+    return result == CUDA_SUCCESS;
+}
+
+bool ContextPool::harvest_one() {
+    const std::lock_guard harvesting(harvest_);
+    Epoch* epoch = nullptr;
+    {
+        const std::lock_guard lock(lock_);
+        epoch = order_.hold_oldest();
+    }
+    return epoch && settle(epoch, driver::query_event(epoch->event));
+}
+
+void ContextPool::harvest_all() {
+    while (!dead_.load() && harvest_one()) {
+    }
+}
+
+bool ContextPool::wait_oldest(Patience patience) {
+    Epoch* epoch = nullptr;
+    {
+        const std::lock_guard lock(lock_);
+        epoch = order_.hold_waitable(patience == Patience::late_too);
+    }
+    return epoch && settle(epoch, driver::wait_event(epoch->event));
+}
+
+bool ContextPool::drain_late() {
+    close_open_epoch();
+    const auto deadline = std::chrono::steady_clock::now() + late_patience;
+    // What a capture has parked cannot be recorded; one native free of a dummy waits for it as the program's would have.
+    bool progress = (captures_.open() != 0 || !driver::has_context_events()) && barrier();
+    while (pending_bytes() > 0 && std::chrono::steady_clock::now() < deadline && !dead_.load()) {
+        if (harvest_one()) progress = true;
+        else std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    return progress;
+}
+
+/// Where the barrier is the only way to get memory back, its dummy is allocated ahead: on a full card it could not be.
+/// The context is current.
+void ContextPool::keep_dummy() {
+    CUdeviceptr dummy = 0;
+    if (dummy_.load() || driver::native_allocate(&dummy, dummy_bytes) != CUDA_SUCCESS) return;
+    CUdeviceptr none = 0;
+    if (!dummy_.compare_exchange_strong(none, dummy)) driver::native_free(dummy);
+}
+
+bool ContextPool::barrier() {
+    const driver::Current current(context_);
+    if (!current) return false;
+    CUdeviceptr dummy = dummy_.exchange(0);
+    if (!dummy && driver::native_allocate(&dummy, dummy_bytes) != CUDA_SUCCESS) return false;
+    const uint64_t number = before_synchronize();
+    const CUresult result = driver::native_free(dummy);
+    note(result);
+    after_synchronize(number, result == CUDA_SUCCESS);
+    if (!driver::has_context_events()) keep_dummy();
+    return result == CUDA_SUCCESS && number != 0;
+}
+
+/// Drivers without context events: the wait stands inside a free, where native would wait as well, once for many.
+void ContextPool::barrier_if_due() {
+    {
+        const std::lock_guard lock(lock_);
+        const bool due = order_.open_frees() >= barrier_frees || order_.pending_bytes() >= barrier_bytes ||
+                         order_.pending_bytes() >= pending_bound_;
+        if (!due) return;
+    }
+    barrier();
+}
+
+/// Waiting frees: the same proof as a synchronise of the program. Advance, record, wait, credit.
+void ContextPool::wait_as_natively() {
+    count(counters().waiting_frees);
+    CUevent event = nullptr;
+    if (driver::has_context_events()) {
+        const std::lock_guard lock(lock_);
+        event = order_.take_event();
+    }
+    const uint64_t number = before_synchronize();
+    CUresult result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (event) {
+        const std::shared_lock gate(captures_.gate(), std::try_to_lock);
+        if (gate.owns_lock() && captures_.open() == 0) result = driver::record_context(context_, event);
+    }
+    if (result == CUDA_SUCCESS) result = driver::wait_event(event);
+    note(result);
+    after_synchronize(number, result == CUDA_SUCCESS);
+    if (event && (result == CUDA_SUCCESS || is_capture_code(result))) {
+        const std::lock_guard lock(lock_);
+        order_.add_event(event);
+    }
+    if (is_capture_code(result)) barrier();
+}
+
+uint64_t ContextPool::before_synchronize() {
+    const std::lock_guard lock(lock_);
+    return order_.advance(ticks::now());
+}
+
+void ContextPool::after_synchronize(uint64_t number, bool succeeded) {
+    if (number == 0) return;
+    std::vector<Freed> ready;
+    {
+        const std::lock_guard lock(lock_);
+        if (succeeded) order_.credit(number, ready);
+        else order_.reopen(number);
+        make_own_ready(ready);
+    }
+    make_foreign_ready(ready);
+}
+
+/// With lock_ held: this pool's blocks.
+void ContextPool::make_own_ready(const std::vector<Freed>& ready) {
+    for (const Freed& freed : ready)
+        if (freed.owner == this && memory_) memory_->set_ready(freed.address);
+}
+
+/// Without any lock: blocks of other contexts' pools, and the statistics of all.
+void ContextPool::make_foreign_ready(const std::vector<Freed>& ready) {
+    size_t bytes = 0;
+    for (const Freed& freed : ready) {
+        bytes += freed.bytes;
+        if (freed.owner == this) continue;
+        const std::lock_guard lock(freed.owner->lock_);
+        if (freed.owner->memory_) freed.owner->memory_->set_ready(freed.address);
+    }
+    if (bytes) gauge_sub(counters().pending_bytes, bytes);
+}
+
+} // namespace cistern::pool

@@ -1,0 +1,264 @@
+// Memory side of a context pool: allocation, free, the last steps before out of memory.
+#include "pool/context_pool.h"
+
+#include "config/config.h"
+#include "config/log.h"
+#include "pool/context_use.h"
+#include "pool/counters.h"
+#include "pool/registry.h"
+#include "pool/ticks.h"
+
+#include <thread>
+
+namespace cistern::pool {
+namespace {
+
+/// Share of the card that may be pending before an allocation waits: large enough that a program which runs some
+/// steps ahead never waits, small enough that it cannot take the card (README, "Settings", has the measurement).
+constexpr size_t default_pending_share = 32;
+constexpr size_t tight_pending_share = 128;
+
+size_t pending_bound_for(size_t total) {
+    const config::Settings& settings = config::settings();
+    if (settings.pending_bound != 0) return settings.pending_bound;
+    if (settings.pending_share != 0) return total / 100 * settings.pending_share;
+    return total / (settings.tight_footprint ? tight_pending_share : default_pending_share);
+}
+
+} // namespace
+
+ContextPool::ContextPool(CUcontext context, CUdevice device, bool primary)
+    : context_(context), device_(device), primary_(primary), total_(driver::total_memory(device)),
+      pending_bound_(pending_bound_for(total_)) {}
+
+bool ContextPool::open_memory() {
+    if (opened_.load(std::memory_order_acquire)) return usable_.load(std::memory_order_relaxed);
+    const std::lock_guard opening(opening_);
+    if (opened_.load(std::memory_order_relaxed)) return usable_.load(std::memory_order_relaxed);
+    std::unique_ptr<DeviceMemory> memory = DeviceMemory::open(device_, total_, lock_);
+    if (memory) {
+        registry::claim_addresses(memory->base(), memory->reserved_bytes(), this);
+    } else {
+        usable_.store(false);
+        log::write(log::Level::info, "device %d has no usable virtual memory management: native allocations", device_);
+    }
+    {
+        const std::lock_guard lock(lock_);
+        memory_ = std::move(memory);
+        opened_.store(true);
+    }
+    // After publishing: a device whose first context appears now sees either `opened` or our look at the devices.
+    if (usable_.load()) memory_->extend_access(registry::peers_with_contexts(device_));
+    if (usable_.load() && !driver::has_context_events()) keep_dummy();
+    return usable_.load(std::memory_order_relaxed);
+}
+
+Outcome ContextPool::allocate(size_t bytes, Address* address) {
+    const Use use(*this);
+    if (!use) return Outcome::forward(Reason::leaving_context);
+    if (dead_.load(std::memory_order_relaxed)) return Outcome::forward(Reason::dead_context);
+    if (bytes > total_) return Outcome::forward(Reason::too_large);
+    if (!open_memory()) return Outcome::forward(Reason::no_vmm);
+    size_t rounded = 0;
+    Address found = take_or_harvest(bytes, &rounded);
+    if (found) {
+        count(counters().alloc_hits);
+    } else {
+        const Outcome outcome = find_memory(bytes, &found, &rounded);
+        if (!outcome.served()) return outcome;
+    }
+    gauge_add(counters().in_use_bytes, counters().in_use_bytes_peak, rounded);
+    *address = found;
+    return Outcome::done();
+}
+
+Address ContextPool::take_or_harvest(size_t bytes, size_t* rounded) {
+    Address address = 0;
+    bool more_events = false;
+    do {
+        const std::lock_guard lock(lock_);
+        address = memory_->take(bytes, rounded);
+        if (address) in_use_ += *rounded;
+        more_events = order_.spare_events() < low_events;
+    } while (!address && harvest_one());
+    if (more_events) ensure_events();
+    return address;
+}
+
+Outcome ContextPool::find_memory(size_t bytes, Address* address, size_t* rounded) {
+    // Host wait (a) of the design: more pending than the bound, and an epoch that a native free would have waited for.
+    while (pending_bytes() >= pending_bound_ && wait_oldest(Patience::prompt_only)) {
+        count(counters().bound_waits);
+        if ((*address = take_or_harvest(bytes, rounded)) != 0) return Outcome::done();
+    }
+    CUresult result = memory_->grow(bytes, false, address, rounded);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && memory_->mapped_now() == 0) {
+        usable_.store(false);
+        log::write(log::Level::info, "device %d refuses virtual memory (error %d): native allocations", device_, result);
+        return Outcome::forward(Reason::no_vmm);
+    }
+    if (*address == 0) *address = last_steps(bytes, rounded);
+    if (*address == 0) return Outcome::forward(dead_.load() ? Reason::dead_context : Reason::out_of_memory);
+    const std::lock_guard lock(lock_);
+    in_use_ += *rounded;
+    return Outcome::done();
+}
+
+Address ContextPool::last_steps(size_t bytes, size_t* rounded) {
+    // Host wait (c) of the design. Each step gives memory that the next growth can use; the order is by harm: what is
+    // idle here, what is idle in other pools, what a native free would have waited for, what it would not.
+    Address address = 0;
+    const auto squeeze = [&] {
+        harvest_all();
+        return memory_->grow(bytes, true, &address, rounded) == CUDA_SUCCESS;
+    };
+    if (squeeze()) return address;
+    registry::for_each([&](ContextPool& pool) {
+        if (pool.device() == device_) pool.trim();
+    });
+    if (squeeze()) return address;
+    if (!could_fit(bytes)) return 0;
+    while (wait_oldest(Patience::prompt_only)) {
+        count(counters().last_waits);
+        if (squeeze()) return address;
+    }
+    if (drain_late() && squeeze()) return address;
+    registry::for_each([&](ContextPool& pool) {
+        if (pool.device() == device_) pool.trim();
+    });
+    squeeze();
+    return address;
+}
+
+bool ContextPool::could_fit(size_t bytes) {
+    size_t free = 0;
+    if (driver::free_memory(&free) != CUDA_SUCCESS) return false;
+    registry::for_each([&](ContextPool& pool) {
+        if (pool.device() == device_) free += pool.idle_bytes();
+    });
+    return free >= bytes;
+}
+
+Outcome ContextPool::take_back(Address address, bool in_use, Closing& closing) {
+    const std::lock_guard lock(lock_);
+    size_t bytes = 0;
+    if (!memory_) return Outcome::forward(Reason::foreign_pointer);
+    if (!memory_->set_pending(address, &bytes)) return Outcome::forward(Reason::invalid_pointer);
+    in_use_ -= bytes;
+    gauge_sub(counters().in_use_bytes, bytes);
+    gauge_add(counters().pending_bytes, counters().pending_bytes_peak, bytes);
+    const uint64_t now = ticks::now();
+    order_.add({address, bytes, this}, now);
+    const bool record = in_use && driver::has_context_events() && captures_.open() == 0 &&
+                        config::settings().deferred_dealloc;
+    if (record && order_.wants_close(bytes, now)) {
+        closing.epoch = order_.begin_close(true, now);
+        closing.no_event = !closing.epoch;
+    }
+    return Outcome::done();
+}
+
+Outcome ContextPool::free(Address address) {
+    const Use use(*this); // a context that is leaving still takes blocks back, without touching its events
+    if (dead_.load(std::memory_order_relaxed)) return Outcome::forward(Reason::dead_context);
+    Closing closing;
+    const Outcome outcome = take_back(address, static_cast<bool>(use), closing);
+    if (!outcome.served() || !use) return outcome;
+    if (closing.no_event) closing.epoch = close_without_spare();
+    if (closing.epoch) close(closing.epoch);
+    if (!config::settings().deferred_dealloc) wait_as_natively();
+    else if (!driver::has_context_events()) barrier_if_due();
+    return outcome;
+}
+
+Outcome ContextPool::free_in_stream(Address address, CUstream stream, ContextPool& stream_pool) {
+    const Use use(stream_pool);
+    if (!use) return Outcome::forward(Reason::leaving_context);
+    if (dead_.load(std::memory_order_relaxed)) return Outcome::forward(Reason::dead_context);
+    Address start = 0;
+    size_t requested = 0;
+    if (!find(address, &start, &requested) || start != address) return Outcome::forward(Reason::invalid_pointer);
+    stream_pool.ensure_events();
+    CUevent event = nullptr;
+    {
+        const std::lock_guard lock(stream_pool.lock_);
+        event = stream_pool.order_.take_event();
+    }
+    if (!event) return Outcome::forward(Reason::internal);
+    const CUresult result = driver::record_stream(event, stream);
+    const auto give_back_event = [&] {
+        const std::lock_guard lock(stream_pool.lock_);
+        stream_pool.order_.add_event(event);
+    };
+    if (result != CUDA_SUCCESS) {
+        give_back_event();
+        return Outcome::done(result);
+    }
+    size_t bytes = 0;
+    {
+        const std::lock_guard lock(lock_);
+        if (!memory_ || !memory_->set_pending(address, &bytes)) bytes = 0;
+        else in_use_ -= bytes;
+    }
+    if (bytes == 0) { // another thread freed it meanwhile: an error of the program, answered by the driver
+        give_back_event();
+        return Outcome::forward(Reason::invalid_pointer);
+    }
+    gauge_sub(counters().in_use_bytes, bytes);
+    gauge_add(counters().pending_bytes, counters().pending_bytes_peak, bytes);
+    const std::lock_guard lock(stream_pool.lock_);
+    stream_pool.order_.add_stream_free({address, bytes, this}, event);
+    return Outcome::done();
+}
+
+bool ContextPool::find(Address address, Address* start, size_t* requested) {
+    const std::lock_guard lock(lock_);
+    return memory_ && memory_->find(address, start, requested);
+}
+
+size_t ContextPool::trim() {
+    const Use use(*this);
+    if (!use || !opened_.load(std::memory_order_acquire) || !usable_.load()) return 0;
+    harvest_all();
+    return memory_->trim();
+}
+
+size_t ContextPool::idle_bytes() {
+    constexpr size_t page = size_t{2} << 20;
+    const std::lock_guard lock(lock_);
+    if (!memory_) return 0;
+    const size_t used = (in_use_ + page - 1) / page * page;
+    const size_t mapped = memory_->mapped_bytes();
+    return mapped > used ? (mapped - used) / page * page : 0;
+}
+
+void ContextPool::extend_access(driver::DeviceMask devices) {
+    const Use use(*this);
+    if (use && opened_.load() && usable_.load()) memory_->extend_access(devices);
+}
+
+void ContextPool::depart() noexcept {
+    leaving_.store(true);
+    while (users_.load() != 0) std::this_thread::yield();
+}
+
+void ContextPool::end() {
+    std::vector<Freed> ready;
+    std::unique_ptr<DeviceMemory> memory;
+    registry::forget(this);
+    captures_.clear();
+    {
+        const std::lock_guard lock(lock_);
+        gone_.store(true, std::memory_order_release);
+        order_.abandon(ready);
+        memory = std::move(memory_);
+        gauge_sub(counters().in_use_bytes, in_use_);
+        in_use_ = 0;
+    }
+    make_foreign_ready(ready); // blocks of other contexts' pools whose stream-ordered frees waited for this one
+    if (!memory) return;
+    registry::claim_addresses(memory->base(), memory->reserved_bytes(), nullptr);
+    memory->release_all();
+}
+
+} // namespace cistern::pool

@@ -1,0 +1,117 @@
+#pragma once
+// The pool of one context: memory, reuse order and captures brought together.
+//
+// Way of a block:   allocate -> used -> free -> pending -> (event of its epoch done) -> ready -> allocate
+//
+// Locks, in this order, none held over a call that can wait for the device:
+//   harvest_   one thread queries at a time; the others find its result instead of asking again
+//   growth_    (in DeviceMemory) one thread maps or unmaps at a time
+//   lock_      bookkeeping of blocks and epochs; no driver call under it
+//   Captures::gate()  is taken with none of the above held
+// Objects of this class are never destroyed: a thread may still hold a pointer to the pool of a context that has ended.
+
+#include "pool/captures.h"
+#include "pool/device_memory.h"
+#include "pool/outcome.h"
+#include "pool/reuse_order.h"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+namespace cistern::pool {
+
+class ContextPool {
+public:
+    ContextPool(CUcontext context, CUdevice device, bool primary);
+    ContextPool(const ContextPool&) = delete;
+    ContextPool& operator=(const ContextPool&) = delete;
+
+    CUcontext context() const noexcept { return context_; }
+    CUdevice device() const noexcept { return device_; }
+    bool primary() const noexcept { return primary_; }
+    bool gone() const noexcept { return gone_.load(std::memory_order_acquire); }
+    Captures& captures() noexcept { return captures_; }
+
+    /// The context is current. `*address` only on served success.
+    Outcome allocate(size_t bytes, Address* address);
+    /// Whatever context is current.
+    Outcome free(Address address);
+    /// Stream-ordered: `stream` belongs to `stream_pool`'s context.
+    Outcome free_in_stream(Address address, CUstream stream, ContextPool& stream_pool);
+    bool find(Address address, Address* start, size_t* requested);
+
+    /// Closes the open epoch outside a free (before a begin-capture, or when memory is short).
+    void close_open_epoch();
+    /// Brackets a synchronise of the context by the program: see ReuseOrder::advance and credit.
+    uint64_t before_synchronize();
+    void after_synchronize(uint64_t number, bool succeeded);
+
+    /// Asks for the oldest closed epoch. True if something became ready or an event was recycled.
+    bool harvest_one();
+    void harvest_all();
+    size_t trim();
+    /// Mapped bytes that no used block occupies, whole 2 MiB pages.
+    size_t idle_bytes();
+    void extend_access(driver::DeviceMask devices);
+
+    /// From here on no thread of the pool touches the context's events; returns when the last has left.
+    void depart() noexcept;
+    void stay() noexcept { leaving_.store(false); }
+    /// The context has ended: memory goes back to the driver, every address is foreign.
+    void end();
+
+private:
+    /// Keeps the context from departing while the pool makes driver calls on its events.
+    class Use;
+
+    static constexpr size_t low_events = 16; ///< fewer spare events: an allocation makes a batch
+    enum class Patience { prompt_only, late_too };
+    Address take_or_harvest(size_t bytes, size_t* rounded);
+    Outcome find_memory(size_t bytes, Address* address, size_t* rounded);
+    Address last_steps(size_t bytes, size_t* rounded);
+    bool could_fit(size_t bytes);
+    bool open_memory();
+    void ensure_events();
+    void close(Epoch* epoch);
+    struct Closing {
+        Epoch* epoch = nullptr; ///< to be recorded
+        bool no_event = false;  ///< it was time to close the epoch, but no event is spare
+    };
+    Outcome take_back(Address address, bool in_use, Closing& closing);
+    Epoch* close_without_spare();
+    void wait_as_natively();
+    bool wait_oldest(Patience patience);
+    bool drain_late();
+    bool barrier();
+    void keep_dummy();
+    void barrier_if_due();
+    bool settle(Epoch* epoch, CUresult result);
+    void make_own_ready(const std::vector<Freed>& ready);
+    void make_foreign_ready(const std::vector<Freed>& ready);
+    void note(CUresult result) noexcept;
+    size_t pending_bytes();
+
+    const CUcontext context_;
+    const CUdevice device_;
+    const bool primary_;
+    const size_t total_;
+    const size_t pending_bound_;
+
+    std::mutex harvest_;
+    std::mutex lock_;
+    ReuseOrder order_;                      ///< guarded by lock_
+    std::unique_ptr<DeviceMemory> memory_;  ///< set once under opening_, ended under lock_
+    size_t in_use_ = 0;                     ///< guarded by lock_
+    std::mutex opening_;
+    std::atomic<bool> opened_{false};
+    std::atomic<bool> usable_{true};        ///< VMM works on this device
+    std::atomic<bool> dead_{false};         ///< sticky error seen: everything is forwarded for its code
+    std::atomic<bool> leaving_{false};
+    std::atomic<bool> gone_{false};
+    std::atomic<int> users_{0};
+    std::atomic<CUdeviceptr> dummy_{0}; ///< native allocation for the next barrier, without context events only
+    Captures captures_;
+};
+
+} // namespace cistern::pool

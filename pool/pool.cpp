@@ -1,0 +1,280 @@
+// The entrance: guards that every operation shares, then the context pool's own operation.
+#include "pool/pool.h"
+
+#include "config/config.h"
+#include "config/log.h"
+#include "pool/registry.h"
+
+#include <new>
+
+namespace cistern::pool {
+namespace {
+
+std::atomic<bool> opened{false};
+std::atomic<bool> forked{false};
+std::mutex opening;
+bool tried = false;
+bool usable = false; ///< guarded by opening until opened
+
+ContextPool* as_pool(void* p) { return static_cast<ContextPool*>(p); }
+
+/// Whether calls may be decided here at all.
+bool active() noexcept { return opened.load(std::memory_order_acquire) && !forked.load(std::memory_order_relaxed); }
+
+Reason inactive_reason() noexcept {
+    return forked.load(std::memory_order_relaxed) ? Reason::forked : Reason::disabled;
+}
+
+/// Runs `operation`; a shortage of host memory, the only thing that throws in here, becomes a forwarded call.
+template <class Operation> Outcome guarded(Operation operation) noexcept {
+    try {
+        if (!active()) return Outcome::forward(inactive_reason());
+        return operation();
+    } catch (...) {
+        return Outcome::forward(Reason::internal);
+    }
+}
+
+template <class Operation> void quietly(Operation operation) noexcept {
+    try {
+        if (active()) operation();
+    } catch (...) {
+        log::boot("[cistern] out of host memory\n");
+    }
+}
+
+/// The pool of the calling thread's context, or why there is none. The driver is asked on every call (about 10 ns):
+/// inside host functions and after shut-down it refuses, and so do we.
+Outcome current_pool(ContextPool** pool) {
+    CUcontext context = nullptr;
+    if (driver::current_context(&context) != CUDA_SUCCESS || !context) return Outcome::forward(Reason::no_context);
+    if (Captures::open_in_process() != 0 && driver::capture_refuses()) return Outcome::forward(Reason::capture);
+    *pool = registry::find_or_create(context);
+    return *pool ? Outcome::done() : Outcome::forward(Reason::no_context);
+}
+
+/// The pool that owns an address that is to be freed, or why the driver answers.
+Outcome owning_pool(Address address, ContextPool** pool) {
+    *pool = registry::owner_of(address);
+    if (!*pool) return Outcome::forward(Reason::foreign_pointer);
+    CUcontext context = nullptr;
+    if (driver::current_context(&context) != CUDA_SUCCESS) return Outcome::forward(Reason::no_context);
+    if (Captures::open_in_process() != 0 && driver::capture_refuses()) return Outcome::forward(Reason::capture);
+    return Outcome::done();
+}
+
+ContextPool* pool_of_stream(CUstream stream) {
+    CUcontext context = nullptr;
+    if (driver::stream_context(stream, &context) != CUDA_SUCCESS || !context) return nullptr;
+    return registry::find_or_create(context);
+}
+
+} // namespace
+
+bool open(Lookup lookup) noexcept {
+    if (opened.load(std::memory_order_acquire)) return true;
+    try {
+        const std::lock_guard lock(opening);
+        if (tried) return usable;
+        tried = true;
+        const config::Settings& s = config::settings();
+        const bool wanted = !s.disable && !s.refused && s.device_mem_pool && s.vmm && !s.cuda_malloc_async;
+        usable = wanted && driver::bind(lookup);
+        opened.store(usable, std::memory_order_release);
+        if (wanted && !usable) log::write(log::Level::info, "the driver lacks functions that a pool needs");
+        return usable;
+    } catch (...) {
+        return false;
+    }
+}
+
+void after_fork_in_child() noexcept { forked.store(true); }
+
+Outcome allocate(CUdeviceptr* out, size_t bytes) noexcept {
+    return guarded([&] {
+        if (!out || bytes == 0) return Outcome::forward(Reason::bad_argument);
+        ContextPool* pool = nullptr;
+        const Outcome found = current_pool(&pool);
+        return found.served() ? pool->allocate(bytes, out) : found;
+    });
+}
+
+Outcome allocate_pitch(CUdeviceptr* out, size_t* pitch, size_t width, size_t height, unsigned element) noexcept {
+    constexpr size_t native_pitch_unit = 512; // measured: 1, 100, 512 -> 512; 513 -> 1024; 4097 -> 4608
+    const bool known_element = element == 4 || element == 8 || element == 16;
+    size_t row = 0;
+    size_t bytes = 0;
+    if (!out || !pitch || width == 0 || height == 0 || !known_element ||
+        __builtin_add_overflow(width, native_pitch_unit - 1, &row) ||
+        __builtin_mul_overflow(row / native_pitch_unit * native_pitch_unit, height, &bytes))
+        return Outcome::forward(active() ? Reason::bad_argument : inactive_reason());
+    const Outcome outcome = allocate(out, bytes);
+    if (outcome.served()) *pitch = row / native_pitch_unit * native_pitch_unit;
+    return outcome;
+}
+
+Outcome free(CUdeviceptr ptr) noexcept {
+    return guarded([&] {
+        ContextPool* pool = nullptr;
+        const Outcome found = owning_pool(ptr, &pool);
+        return found.served() ? pool->free(ptr) : found;
+    });
+}
+
+Outcome free_async(CUdeviceptr ptr, CUstream stream) noexcept {
+    return guarded([&] {
+        ContextPool* pool = registry::owner_of(ptr);
+        if (!pool) return Outcome::forward(Reason::foreign_pointer);
+        // Into a capturing stream native answers 1 and the capture lives; the driver says the same of our address.
+        if (Captures::open_in_process() != 0 && driver::is_capturing(stream)) return Outcome::forward(Reason::capture);
+        const Outcome found = owning_pool(ptr, &pool);
+        if (!found.served()) return found;
+        ContextPool* stream_pool = pool_of_stream(stream);
+        if (!stream_pool) return Outcome::forward(Reason::no_context);
+        return pool->free_in_stream(ptr, stream, *stream_pool);
+    });
+}
+
+Outcome address_range(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr) noexcept {
+    return guarded([&] {
+        ContextPool* pool = registry::owner_of(ptr);
+        Address start = 0;
+        size_t requested = 0;
+        if (!pool) return Outcome::forward(Reason::foreign_pointer);
+        if (!pool->find(ptr, &start, &requested)) return Outcome::forward(Reason::invalid_pointer);
+        if (base) *base = start;
+        if (bytes) *bytes = requested;
+        return Outcome::done();
+    });
+}
+
+size_t idle_bytes() noexcept {
+    size_t idle = 0;
+    quietly([&] {
+        CUcontext context = nullptr;
+        CUdevice device = 0;
+        if (driver::current_context(&context) != CUDA_SUCCESS || !context) return;
+        if (driver::current_device(&device) != CUDA_SUCCESS) return;
+        registry::for_each([&](ContextPool& pool) {
+            if (pool.device() == device) idle += pool.idle_bytes();
+        });
+    });
+    return idle;
+}
+
+size_t trim() noexcept {
+    size_t bytes = 0;
+    quietly([&] { registry::for_each([&](ContextPool& pool) { bytes += pool.trim(); }); });
+    return bytes;
+}
+
+BeginCapture::BeginCapture(CUstream stream) noexcept : stream_(stream) {
+    quietly([&] {
+        ContextPool* pool = pool_of_stream(stream);
+        if (!pool) return;
+        pool->close_open_epoch(); // what was freed so far need not wait for the end of the capture
+        pool->captures().gate().lock();
+        context_ = pool;
+        added_ = pool->captures().add(stream);
+    });
+}
+
+void BeginCapture::began(CUresult result) noexcept {
+    if (context_ && added_ && result != CUDA_SUCCESS) as_pool(context_)->captures().remove(stream_);
+}
+
+BeginCapture::~BeginCapture() {
+    if (context_) as_pool(context_)->captures().gate().unlock();
+}
+
+void ended_capture(CUstream stream, CUresult) noexcept {
+    quietly([&] {
+        const auto remove_from = [&](ContextPool& pool) {
+            const bool was_open = pool.captures().open() != 0;
+            pool.captures().remove(stream);
+            if (was_open && pool.captures().open() == 0) pool.close_open_epoch();
+        };
+        // The per-thread stream is another one in every context; the current one's is meant.
+        ContextPool* named = stream == CU_STREAM_PER_THREAD ? pool_of_stream(stream) : nullptr;
+        // Other streams may be gone for the driver, so every pool is asked; only one knows it.
+        if (named) remove_from(*named);
+        else registry::for_each(remove_from);
+    });
+}
+
+DestroyStream::DestroyStream(CUstream stream) noexcept : stream_(stream) {}
+
+void DestroyStream::destroyed(CUresult result) noexcept {
+    if (result == CUDA_SUCCESS && Captures::open_in_process() != 0) ended_capture(stream_, result);
+}
+
+Synchronize::Synchronize(CUcontext context) noexcept {
+    quietly([&] {
+        if (!context && driver::current_context(&context) != CUDA_SUCCESS) return;
+        // A green context's synchronise returns while the primary's other work runs: no credit.
+        if (!context || registry::is_green(context)) return;
+        ContextPool* pool = registry::find(context);
+        if (!pool) return;
+        epoch_ = pool->before_synchronize();
+        context_ = pool;
+    });
+}
+
+void Synchronize::returned(CUresult result) noexcept {
+    if (context_) quietly([&] { as_pool(context_)->after_synchronize(epoch_, result == CUDA_SUCCESS); });
+}
+
+void context_appeared(CUdevice device) noexcept {
+    quietly([&] { registry::context_on_device(device); });
+}
+
+void green_context_appeared(CUcontext green) noexcept {
+    quietly([&] { registry::note_green(green); });
+}
+
+void context_created(CUcontext context) noexcept {
+    quietly([&] { registry::forget_green(context); });
+}
+
+Departure::Departure(CUcontext context) noexcept {
+    quietly([&] {
+        if (!context && driver::current_context(&context) != CUDA_SUCCESS) return;
+        if (ContextPool* pool = registry::find(context)) {
+            pool->depart();
+            context_ = pool;
+        }
+    });
+}
+
+Departure Departure::of_primary(CUdevice device) noexcept {
+    Departure departure;
+    quietly([&] {
+        if (ContextPool* pool = registry::find_primary(device)) {
+            pool->depart();
+            departure.context_ = pool;
+        }
+    });
+    return departure;
+}
+
+Departure::Departure(Departure&& other) noexcept : context_(other.context_) { other.context_ = nullptr; }
+
+Departure::~Departure() { stays(); }
+
+void Departure::stays() noexcept {
+    if (context_) as_pool(context_)->stay();
+    context_ = nullptr;
+}
+
+void Departure::gone() noexcept {
+    if (context_) quietly([&] { as_pool(context_)->end(); });
+    context_ = nullptr;
+}
+
+void Departure::decide_by_state(CUdevice device) noexcept {
+    if (!context_) return;
+    if (driver::primary_context(device) == nullptr) gone();
+    else stays();
+}
+
+} // namespace cistern::pool

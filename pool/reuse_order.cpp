@@ -1,0 +1,170 @@
+#include "pool/reuse_order.h"
+
+#include "pool/ticks.h"
+
+#include <algorithm>
+
+namespace cistern::pool {
+
+ReuseOrder::ReuseOrder() {
+    open_ = new_epoch();
+    open_->number = 1;
+}
+
+ReuseOrder::~ReuseOrder() = default;
+
+Epoch* ReuseOrder::new_epoch() {
+    if (unused_.empty()) {
+        storage_.push_back(std::make_unique<Epoch>());
+        return storage_.back().get();
+    }
+    Epoch* epoch = unused_.back();
+    unused_.pop_back();
+    std::vector<Freed> freed = std::move(epoch->freed); // keeps its capacity: no allocation per epoch
+    freed.clear();
+    *epoch = Epoch{};
+    epoch->freed = std::move(freed);
+    return epoch;
+}
+
+void ReuseOrder::add(const Freed& freed, uint64_t now) {
+    if (open_->freed.empty()) open_->first_free = now;
+    open_->freed.push_back(freed);
+    open_->bytes += freed.bytes;
+    pending_bytes_ += freed.bytes;
+}
+
+bool ReuseOrder::wants_close(size_t bytes, uint64_t now) const noexcept {
+    if (open_->freed.size() >= close_frees) return true;
+    // So many events outstanding means a long kernel: more of them would only cost memory and queries.
+    if (epochs_.size() >= many_epochs) return open_->bytes >= close_frees * close_block_bytes;
+    return bytes >= close_block_bytes || open_->bytes >= close_bytes ||
+           now - last_close_ >= close_microseconds * ticks::per_microsecond();
+}
+
+Epoch* ReuseOrder::begin_close(bool in_free, uint64_t now) {
+    if (open_->freed.empty() || spare_events_.empty()) return nullptr;
+    Epoch* next = new_epoch();
+    Epoch* epoch = open_;
+    epochs_.push_back(epoch);
+    next->number = epoch->number + 1;
+    open_ = next;
+    epoch->state = Epoch::State::closing;
+    epoch->event = take_event();
+    epoch->late = !in_free || now - epoch->first_free > late_microseconds * ticks::per_microsecond();
+    last_close_ = now;
+    return epoch;
+}
+
+uint64_t ReuseOrder::advance(uint64_t now) {
+    if (pending_bytes_ == 0) return 0;
+    Epoch* next = new_epoch();
+    Epoch* epoch = open_;
+    epochs_.push_back(epoch);
+    next->number = epoch->number + 1;
+    open_ = next;
+    epoch->state = Epoch::State::closing;
+    last_close_ = now;
+    return epoch->number;
+}
+
+void ReuseOrder::recorded(Epoch* epoch) noexcept { epoch->state = Epoch::State::closed; }
+
+void ReuseOrder::reopen(Epoch* epoch) {
+    if (epoch->event) spare_events_.push_back(epoch->event);
+    if (open_->freed.empty() || epoch->first_free < open_->first_free) open_->first_free = epoch->first_free;
+    open_->freed.insert(open_->freed.end(), epoch->freed.begin(), epoch->freed.end());
+    open_->bytes += epoch->bytes;
+    remove(epoch);
+}
+
+void ReuseOrder::reopen(uint64_t number) {
+    for (Epoch* epoch : epochs_)
+        if (epoch->number == number && !epoch->of_stream) return reopen(epoch);
+}
+
+void ReuseOrder::add_stream_free(const Freed& freed, CUevent event) {
+    Epoch* epoch = new_epoch();
+    epoch->number = open_->number;
+    epoch->state = Epoch::State::closed;
+    epoch->late = true; // the stream may hold work that is younger than the free when it is waited for
+    epoch->of_stream = true;
+    epoch->event = event;
+    epoch->bytes = freed.bytes;
+    epoch->freed.push_back(freed);
+    pending_bytes_ += freed.bytes;
+    epochs_.push_back(epoch);
+}
+
+Epoch* ReuseOrder::hold_oldest() noexcept {
+    for (Epoch* epoch : epochs_) {
+        if (epoch->state != Epoch::State::closed) continue;
+        ++epoch->holders;
+        return epoch;
+    }
+    return nullptr;
+}
+
+Epoch* ReuseOrder::hold_waitable(bool late_too) noexcept {
+    for (Epoch* epoch : epochs_) {
+        if (epoch->state != Epoch::State::closed || epoch->proven || (epoch->late && !late_too)) continue;
+        ++epoch->holders;
+        return epoch;
+    }
+    return nullptr;
+}
+
+void ReuseOrder::release(Epoch* epoch, bool seen_done, std::vector<Freed>& ready) {
+    --epoch->holders;
+    if (!seen_done) return;
+    if (epoch->of_stream) move_frees(epoch, ready);
+    else prove(epoch->number, ready);
+    if (epoch->holders > 0) return; // the last holder will see it done, too, and recycle it
+    spare_events_.push_back(epoch->event);
+    remove(epoch);
+}
+
+void ReuseOrder::prove(uint64_t number, std::vector<Freed>& ready) {
+    // A stream free with the same number was recorded before the advance to the next one, so it is covered as well.
+    for (Epoch* epoch : epochs_)
+        if (epoch->number <= number) move_frees(epoch, ready);
+}
+
+void ReuseOrder::credit(uint64_t number, std::vector<Freed>& ready) {
+    prove(number, ready);
+    // Epochs that `advance` made have no event to be seen done; their frees are ready, nothing is left of them.
+    for (size_t i = 0; i < epochs_.size();) {
+        Epoch* epoch = epochs_[i];
+        if (epoch->number <= number && !epoch->event && epoch->freed.empty()) remove(epoch);
+        else ++i;
+    }
+}
+
+void ReuseOrder::abandon(std::vector<Freed>& ready) {
+    for (Epoch* epoch : epochs_) move_frees(epoch, ready);
+    move_frees(open_, ready);
+    epochs_.clear();
+    spare_events_.clear();
+}
+
+CUevent ReuseOrder::take_event() noexcept {
+    if (spare_events_.empty()) return nullptr;
+    CUevent event = spare_events_.back();
+    spare_events_.pop_back();
+    return event;
+}
+
+void ReuseOrder::move_frees(Epoch* epoch, std::vector<Freed>& ready) {
+    ready.insert(ready.end(), epoch->freed.begin(), epoch->freed.end());
+    pending_bytes_ -= epoch->bytes;
+    epoch->bytes = 0;
+    epoch->freed.clear();
+    epoch->proven = true;
+}
+
+void ReuseOrder::remove(Epoch* epoch) {
+    epochs_.erase(std::find(epochs_.begin(), epochs_.end(), epoch));
+    unused_.push_back(epoch);
+}
+
+} // namespace cistern::pool

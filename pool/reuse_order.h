@@ -1,0 +1,126 @@
+#pragma once
+// The reuse order of one context: which freed blocks are ready.
+//
+// Every free is stamped with the open epoch. Closing an epoch advances the number, then records one context event, which
+// captures everything submitted to the context so far. When the event is done, every block with that stamp or an earlier
+// one is ready, because the work that could touch it was submitted before its free, so before the record.
+//
+//   thread A   submit work on p   free(p): stamp e                         |
+//   thread B                                        close: e -> e+1  record(event e)
+//   thread C                                                               ...   query(event e) = done: p is ready
+//
+// Why the order "advance, then record" suffices: a free that read e took the lock before the advance, so its work is
+// older than the record. A free that comes later reads e+1 and waits for the next event. With the two steps swapped a
+// free between them would get stamp e although event e misses its work.
+//
+// Why records may overtake each other: of two closers of e and e+1, the one of e+1 may record first. That record is
+// still younger than every free with stamp e, so "e+1 done" proves e. The reverse is never concluded.
+//
+// States of an epoch: open -> closing (number advanced, record on its way) -> closed (record returned 0) -> gone.
+// Nobody queries a closing epoch: a fresh event reads as done, and a recycled one keeps its old "done".
+// This class is bookkeeping: no driver calls. Not thread-safe: the caller holds the context pool's lock.
+
+#include "pool/block.h"
+
+#include <cuda.h>
+#include <deque>
+#include <memory>
+#include <vector>
+
+namespace cistern::pool {
+
+class ContextPool;
+
+/// A freed block that is not ready yet. The owner may be another context's pool (a stream-ordered free).
+struct Freed {
+    Address address = 0;
+    size_t bytes = 0;
+    ContextPool* owner = nullptr;
+};
+
+struct Epoch {
+    enum class State : unsigned char { open, closing, closed };
+    uint64_t number = 0;
+    State state = State::open;
+    /// It may have captured work that its frees could not know of: closed outside a free, or long after the first free.
+    /// Waiting for it could be stronger than the native wait, so it is queried only, until the last step.
+    bool late = false;
+    bool of_stream = false; ///< a stream's event, covers this one free only
+    bool proven = false;    ///< its frees are ready already; only the event is still to be seen done
+    int holders = 0;        ///< threads that query or wait for the event: it is not recycled meanwhile
+    CUevent event = nullptr;
+    uint64_t first_free = 0; ///< ticks
+    size_t bytes = 0;
+    std::vector<Freed> freed;
+};
+
+class ReuseOrder {
+public:
+    // When a free closes the open epoch.
+    static constexpr size_t close_block_bytes = size_t{1} << 20; ///< a block this large closes at once
+    static constexpr size_t close_frees = 64;
+    static constexpr size_t close_bytes = size_t{4} << 20;
+    static constexpr uint64_t close_microseconds = 50;
+    static constexpr uint64_t late_microseconds = 1000; ///< older first free: the epoch is late
+    static constexpr size_t many_epochs = 1024;         ///< beyond, only counts and bytes close an epoch
+
+    ReuseOrder();
+    ~ReuseOrder();
+    ReuseOrder(const ReuseOrder&) = delete;
+    ReuseOrder& operator=(const ReuseOrder&) = delete;
+
+    /// A block was freed: stamps it with the open epoch. `now` in ticks.
+    void add(const Freed& freed, uint64_t now);
+    /// Whether this free should close the open epoch.
+    bool wants_close(size_t bytes, uint64_t now) const noexcept;
+    /// Advances the number and returns the epoch to record, or null if nothing is open or no event is spare.
+    Epoch* begin_close(bool in_free, uint64_t now);
+    /// Advances the number without an event: the returned number is covered by a synchronise that starts after this.
+    /// 0 if nothing is pending.
+    uint64_t advance(uint64_t now);
+    /// The record of a closing epoch returned 0.
+    void recorded(Epoch* epoch) noexcept;
+    /// The record failed: its frees go back to the open epoch, the event is spare again.
+    void reopen(Epoch* epoch);
+    /// The same for a number that `advance` gave and no synchronise has proven.
+    void reopen(uint64_t number);
+    /// A stream-ordered free: `event`, taken by take_event, was recorded in the stream.
+    void add_stream_free(const Freed& freed, CUevent event);
+
+    /// Oldest closed epoch whose event nobody has seen done, held for a query; null if none.
+    Epoch* hold_oldest() noexcept;
+    /// Oldest closed epoch with frees that may be waited for (or any closed one with `late_too`), held; null if none.
+    Epoch* hold_waitable(bool late_too) noexcept;
+    /// Ends a hold. If the event was seen done, appends every block that is ready now to `ready`.
+    void release(Epoch* epoch, bool seen_done, std::vector<Freed>& ready);
+    /// Everything stamped up to `number` is over (a synchronise that began after `advance` succeeded).
+    void credit(uint64_t number, std::vector<Freed>& ready);
+    /// The context has ended: all its work is over. Events are forgotten, never touched again.
+    void abandon(std::vector<Freed>& ready);
+
+    size_t pending_bytes() const noexcept { return pending_bytes_; }
+    bool has_open_frees() const noexcept { return !open_->freed.empty(); }
+    size_t open_frees() const noexcept { return open_->freed.size(); }
+    size_t closed_epochs() const noexcept { return epochs_.size(); }
+
+    /// Events, created beforehand and recycled only when seen done; never destroyed while the context lives.
+    size_t spare_events() const noexcept { return spare_events_.size(); }
+    void add_event(CUevent event) { spare_events_.push_back(event); }
+    CUevent take_event() noexcept;
+
+private:
+    Epoch* new_epoch();
+    void remove(Epoch* epoch);
+    void move_frees(Epoch* epoch, std::vector<Freed>& ready);
+    void prove(uint64_t number, std::vector<Freed>& ready);
+
+    Epoch* open_ = nullptr;
+    std::deque<Epoch*> epochs_; ///< closing and closed, oldest first; stream frees stand where they were made
+    std::vector<std::unique_ptr<Epoch>> storage_;
+    std::vector<Epoch*> unused_;
+    std::vector<CUevent> spare_events_;
+    size_t pending_bytes_ = 0;
+    uint64_t last_close_ = 0;
+};
+
+} // namespace cistern::pool
