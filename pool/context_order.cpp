@@ -12,6 +12,7 @@ namespace cistern::pool {
 namespace {
 
 constexpr size_t event_batch = 32;
+constexpr size_t backlog = 4; ///< outstanding epochs beyond which a close asks for the oldest
 /// Work in another thread's stream may outlive any patience: late epochs and other contexts get this much in all.
 constexpr std::chrono::milliseconds late_patience{100};
 /// Without context events a barrier waits in the free; so many frees or bytes share one.
@@ -52,16 +53,7 @@ void ContextPool::ensure_events() {
     }
 }
 
-/// Work that takes long holds every event, and this free has to close its epoch all the same: closed later it would be
-/// late, and nobody could wait for it. Creating events may block here, but never for more than the native free would.
-Epoch* ContextPool::close_without_spare() {
-    harvest_one();
-    ensure_events();
-    const std::lock_guard lock(lock_);
-    return order_.begin_close(true, ticks::now());
-}
-
-void ContextPool::close(Epoch* epoch) {
+void ContextPool::record(Epoch* epoch) {
     CUresult result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     {
         // Never waits: while a capture begins (or is open) the frees stay parked in the open epoch.
@@ -69,27 +61,36 @@ void ContextPool::close(Epoch* epoch) {
         if (gate.owns_lock() && captures_.open() == 0) result = driver::record_context(context_, epoch->event);
     }
     note(result);
-    bool many = false;
-    {
-        const std::lock_guard lock(lock_);
-        if (result == CUDA_SUCCESS) order_.recorded(epoch);
-        else order_.reopen(epoch);
-        many = order_.closed_epochs() > 8;
-    }
-    // A program that allocates from ready memory only would never ask for its epochs: events must not pile up.
-    if (many) harvest_one();
+    const std::lock_guard lock(lock_);
+    if (result == CUDA_SUCCESS) order_.recorded(epoch);
+    else order_.reopen(epoch);
 }
 
-void ContextPool::close_open_epoch() {
-    if (!driver::has_context_events()) return;
+void ContextPool::close_epoch(bool in_free) {
+    if (!driver::has_context_events() || captures_.open() != 0) return;
     const Use use(*this);
-    if (!use || dead_.load() || captures_.open() != 0) return;
-    Epoch* epoch = nullptr;
-    {
+    if (!use || dead_.load()) return;
+    size_t outstanding = 0;
+    bool no_event = false;
+    const auto begin = [&] {
         const std::lock_guard lock(lock_);
-        epoch = order_.begin_close(false, ticks::now());
+        outstanding = order_.closed_epochs();
+        no_event = order_.spare_events() == 0;
+        return order_.begin_close(in_free, ticks::now());
+    };
+    Epoch* epoch = begin();
+    if (no_event) {
+        // Work that takes long holds every event, and the epoch has to be closed all the same: closed later it would be
+        // late, and nobody could wait for it. Creating events may block here, but no longer than the native free would.
+        harvest_one();
+        ensure_events();
+        epoch = begin();
     }
-    if (epoch) close(epoch);
+    if (epoch) record(epoch);
+    // A program that allocates from ready memory only would never ask for its epochs. Asking for more than one per close
+    // shrinks a backlog, so that the same few events and blocks are used again while they are in the caches.
+    for (int asked = 0; outstanding > backlog && asked < 4 && harvest_one(); ++asked) {
+    }
 }
 
 bool ContextPool::settle(Epoch* epoch, CUresult result) {
@@ -99,6 +100,7 @@ bool ContextPool::settle(Epoch* epoch, CUresult result) {
         const std::lock_guard lock(lock_);
         order_.release(epoch, result == CUDA_SUCCESS, ready);
         make_own_ready(ready);
+        now_pending();
     }
     make_foreign_ready(ready);
     return result == CUDA_SUCCESS;
@@ -129,7 +131,7 @@ bool ContextPool::wait_oldest(Patience patience) {
 }
 
 bool ContextPool::drain_late() {
-    close_open_epoch();
+    close_epoch(false);
     const auto deadline = std::chrono::steady_clock::now() + late_patience;
     // What a capture has parked cannot be recorded; one native free of a dummy waits for it as the program's would have.
     bool progress = (captures_.open() != 0 || !driver::has_context_events()) && barrier();
@@ -210,6 +212,7 @@ void ContextPool::after_synchronize(uint64_t number, bool succeeded) {
         if (succeeded) order_.credit(number, ready);
         else order_.reopen(number);
         make_own_ready(ready);
+        now_pending();
     }
     make_foreign_ready(ready);
 }
@@ -220,16 +223,13 @@ void ContextPool::make_own_ready(const std::vector<Freed>& ready) {
         if (freed.owner == this && memory_) memory_->set_ready(freed.address);
 }
 
-/// Without any lock: blocks of other contexts' pools, and the statistics of all.
+/// Without any lock: blocks of other contexts' pools.
 void ContextPool::make_foreign_ready(const std::vector<Freed>& ready) {
-    size_t bytes = 0;
     for (const Freed& freed : ready) {
-        bytes += freed.bytes;
         if (freed.owner == this) continue;
         const std::lock_guard lock(freed.owner->lock_);
         if (freed.owner->memory_) freed.owner->memory_->set_ready(freed.address);
     }
-    if (bytes) gauge_sub(counters().pending_bytes, bytes);
 }
 
 } // namespace cistern::pool

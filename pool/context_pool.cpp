@@ -29,7 +29,19 @@ size_t pending_bound_for(size_t total) {
 
 ContextPool::ContextPool(CUcontext context, CUdevice device, bool primary)
     : context_(context), device_(device), primary_(primary), total_(driver::total_memory(device)),
-      pending_bound_(pending_bound_for(total_)) {}
+      pending_bound_(pending_bound_for(total_)),
+      waits_{!config::settings().deferred_dealloc, !driver::has_context_events()} {
+    counters_.enlist();
+}
+
+void ContextPool::now_in_use(size_t bytes) noexcept {
+    in_use_ = bytes;
+    PoolCounters::set(counters_.in_use_bytes, counters_.in_use_bytes_peak, bytes);
+}
+
+void ContextPool::now_pending() noexcept {
+    PoolCounters::set(counters_.pending_bytes, counters_.pending_bytes_peak, order_.pending_bytes());
+}
 
 bool ContextPool::open_memory() {
     if (opened_.load(std::memory_order_acquire)) return usable_.load(std::memory_order_relaxed);
@@ -54,53 +66,65 @@ bool ContextPool::open_memory() {
 }
 
 Outcome ContextPool::allocate(size_t bytes, Address* address) {
-    const Use use(*this);
-    if (!use) return Outcome::forward(Reason::leaving_context);
+    if (leaving_.load(std::memory_order_relaxed)) return Outcome::forward(Reason::leaving_context);
     if (dead_.load(std::memory_order_relaxed)) return Outcome::forward(Reason::dead_context);
     if (bytes > total_) return Outcome::forward(Reason::too_large);
-    if (!open_memory()) return Outcome::forward(Reason::no_vmm);
-    size_t rounded = 0;
-    Address found = take_or_harvest(bytes, &rounded);
-    if (found) {
-        count(counters().alloc_hits);
-    } else {
-        const Outcome outcome = find_memory(bytes, &found, &rounded);
-        if (!outcome.served()) return outcome;
+    bool more_events = true;
+    const Address ready = take_ready(bytes, &more_events);
+    if (ready && !more_events) {
+        *address = ready;
+        return Outcome::done();
     }
-    gauge_add(counters().in_use_bytes, counters().in_use_bytes_peak, rounded);
-    *address = found;
-    return Outcome::done();
+    const Use use(*this);
+    if (use && more_events) ensure_events();
+    if (ready) {
+        *address = ready;
+        return Outcome::done();
+    }
+    if (!use) return Outcome::forward(Reason::leaving_context);
+    if (!open_memory()) return Outcome::forward(Reason::no_vmm);
+    return find_memory(bytes, address);
 }
 
-Address ContextPool::take_or_harvest(size_t bytes, size_t* rounded) {
-    Address address = 0;
-    bool more_events = false;
-    do {
-        const std::lock_guard lock(lock_);
-        address = memory_->take(bytes, rounded);
-        if (address) in_use_ += *rounded;
-        more_events = order_.spare_events() < low_events;
-    } while (!address && harvest_one());
-    if (more_events) ensure_events();
+Address ContextPool::take_ready(size_t bytes, bool* more_events) {
+    const std::lock_guard lock(lock_);
+    *more_events = order_.spare_events() < low_events;
+    size_t rounded = 0;
+    const Address address = memory_ ? memory_->take(bytes, &rounded) : 0;
+    if (address) {
+        PoolCounters::add(counters_.alloc_hits);
+        now_in_use(in_use_ + rounded);
+    }
     return address;
 }
 
-Outcome ContextPool::find_memory(size_t bytes, Address* address, size_t* rounded) {
+Address ContextPool::harvest_and_take(size_t bytes) {
+    bool more_events = false;
+    while (harvest_one())
+        if (const Address address = take_ready(bytes, &more_events)) return address;
+    return 0;
+}
+
+Outcome ContextPool::find_memory(size_t bytes, Address* address) {
+    if ((*address = harvest_and_take(bytes)) != 0) return Outcome::done();
     // Host wait (a) of the design: more pending than the bound, and an epoch that a native free would have waited for.
     while (pending_bytes() >= pending_bound_ && wait_oldest(Patience::prompt_only)) {
+        bool more_events = false;
         count(counters().bound_waits);
-        if ((*address = take_or_harvest(bytes, rounded)) != 0) return Outcome::done();
+        if ((*address = take_ready(bytes, &more_events)) != 0) return Outcome::done();
+        if ((*address = harvest_and_take(bytes)) != 0) return Outcome::done();
     }
-    CUresult result = memory_->grow(bytes, false, address, rounded);
+    size_t rounded = 0;
+    const CUresult result = memory_->grow(bytes, false, address, &rounded);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && memory_->mapped_now() == 0) {
         usable_.store(false);
         log::write(log::Level::info, "device %d refuses virtual memory (error %d): native allocations", device_, result);
         return Outcome::forward(Reason::no_vmm);
     }
-    if (*address == 0) *address = last_steps(bytes, rounded);
+    if (*address == 0) *address = last_steps(bytes, &rounded);
     if (*address == 0) return Outcome::forward(dead_.load() ? Reason::dead_context : Reason::out_of_memory);
     const std::lock_guard lock(lock_);
-    in_use_ += *rounded;
+    now_in_use(in_use_ + rounded);
     return Outcome::done();
 }
 
@@ -139,35 +163,29 @@ bool ContextPool::could_fit(size_t bytes) {
     return free >= bytes;
 }
 
-Outcome ContextPool::take_back(Address address, bool in_use, Closing& closing) {
+Outcome ContextPool::take_back(Address address, bool* close) {
     const std::lock_guard lock(lock_);
     size_t bytes = 0;
     if (!memory_) return Outcome::forward(Reason::foreign_pointer);
     if (!memory_->set_pending(address, &bytes)) return Outcome::forward(Reason::invalid_pointer);
-    in_use_ -= bytes;
-    gauge_sub(counters().in_use_bytes, bytes);
-    gauge_add(counters().pending_bytes, counters().pending_bytes_peak, bytes);
+    now_in_use(in_use_ - bytes);
     const uint64_t now = ticks::now();
     order_.add({address, bytes, this}, now);
-    const bool record = in_use && driver::has_context_events() && captures_.open() == 0 &&
-                        config::settings().deferred_dealloc;
-    if (record && order_.wants_close(bytes, now)) {
-        closing.epoch = order_.begin_close(true, now);
-        closing.no_event = !closing.epoch;
-    }
+    now_pending();
+    *close = order_.wants_close(bytes, now);
     return Outcome::done();
 }
 
 Outcome ContextPool::free(Address address) {
-    const Use use(*this); // a context that is leaving still takes blocks back, without touching its events
     if (dead_.load(std::memory_order_relaxed)) return Outcome::forward(Reason::dead_context);
-    Closing closing;
-    const Outcome outcome = take_back(address, static_cast<bool>(use), closing);
-    if (!outcome.served() || !use) return outcome;
-    if (closing.no_event) closing.epoch = close_without_spare();
-    if (closing.epoch) close(closing.epoch);
-    if (!config::settings().deferred_dealloc) wait_as_natively();
-    else if (!driver::has_context_events()) barrier_if_due();
+    bool close = false;
+    const Outcome outcome = take_back(address, &close);
+    if (!outcome.served() || (!close && waits_.empty())) return outcome;
+    const Use use(*this); // a context that is leaving takes blocks back without touching its events
+    if (!use) return outcome;
+    if (waits_.every_free) wait_as_natively();
+    else if (waits_.in_batches) barrier_if_due();
+    else close_epoch(true);
     return outcome;
 }
 
@@ -198,16 +216,15 @@ Outcome ContextPool::free_in_stream(Address address, CUstream stream, ContextPoo
     {
         const std::lock_guard lock(lock_);
         if (!memory_ || !memory_->set_pending(address, &bytes)) bytes = 0;
-        else in_use_ -= bytes;
+        else now_in_use(in_use_ - bytes);
     }
     if (bytes == 0) { // another thread freed it meanwhile: an error of the program, answered by the driver
         give_back_event();
         return Outcome::forward(Reason::invalid_pointer);
     }
-    gauge_sub(counters().in_use_bytes, bytes);
-    gauge_add(counters().pending_bytes, counters().pending_bytes_peak, bytes);
     const std::lock_guard lock(stream_pool.lock_);
     stream_pool.order_.add_stream_free({address, bytes, this}, event);
+    stream_pool.now_pending();
     return Outcome::done();
 }
 
@@ -252,8 +269,8 @@ void ContextPool::end() {
         gone_.store(true, std::memory_order_release);
         order_.abandon(ready);
         memory = std::move(memory_);
-        gauge_sub(counters().in_use_bytes, in_use_);
-        in_use_ = 0;
+        now_in_use(0);
+        now_pending();
     }
     make_foreign_ready(ready); // blocks of other contexts' pools whose stream-ordered frees waited for this one
     if (!memory) return;

@@ -11,6 +11,7 @@
 // Objects of this class are never destroyed: a thread may still hold a pointer to the pool of a context that has ended.
 
 #include "pool/captures.h"
+#include "pool/counters.h"
 #include "pool/device_memory.h"
 #include "pool/outcome.h"
 #include "pool/reuse_order.h"
@@ -41,8 +42,9 @@ public:
     Outcome free_in_stream(Address address, CUstream stream, ContextPool& stream_pool);
     bool find(Address address, Address* start, size_t* requested);
 
-    /// Closes the open epoch outside a free (before a begin-capture, or when memory is short).
-    void close_open_epoch();
+    /// Closes the open epoch: inside the free that wants it, or elsewhere (before a begin-capture, when memory is short),
+    /// which makes it a late one.
+    void close_epoch(bool in_free);
     /// Brackets a synchronise of the context by the program: see ReuseOrder::advance and credit.
     uint64_t before_synchronize();
     void after_synchronize(uint64_t number, bool succeeded);
@@ -67,19 +69,15 @@ private:
 
     static constexpr size_t low_events = 16; ///< fewer spare events: an allocation makes a batch
     enum class Patience { prompt_only, late_too };
-    Address take_or_harvest(size_t bytes, size_t* rounded);
-    Outcome find_memory(size_t bytes, Address* address, size_t* rounded);
+    Address take_ready(size_t bytes, bool* more_events);
+    Address harvest_and_take(size_t bytes);
+    Outcome find_memory(size_t bytes, Address* address);
     Address last_steps(size_t bytes, size_t* rounded);
     bool could_fit(size_t bytes);
     bool open_memory();
     void ensure_events();
-    void close(Epoch* epoch);
-    struct Closing {
-        Epoch* epoch = nullptr; ///< to be recorded
-        bool no_event = false;  ///< it was time to close the epoch, but no event is spare
-    };
-    Outcome take_back(Address address, bool in_use, Closing& closing);
-    Epoch* close_without_spare();
+    void record(Epoch* epoch);
+    Outcome take_back(Address address, bool* close);
     void wait_as_natively();
     bool wait_oldest(Patience patience);
     bool drain_late();
@@ -91,12 +89,22 @@ private:
     void make_foreign_ready(const std::vector<Freed>& ready);
     void note(CUresult result) noexcept;
     size_t pending_bytes();
+    void now_in_use(size_t bytes) noexcept;
+    void now_pending() noexcept;
+
+    /// How frees wait where they do.
+    struct Waits {
+        bool every_free; ///< DALI_USE_DEFERRED_DEALLOC=0
+        bool in_batches; ///< no context events in this driver
+        bool empty() const noexcept { return !every_free && !in_batches; }
+    };
 
     const CUcontext context_;
     const CUdevice device_;
     const bool primary_;
     const size_t total_;
     const size_t pending_bound_;
+    const Waits waits_;
 
     std::mutex harvest_;
     std::mutex lock_;
@@ -112,6 +120,7 @@ private:
     std::atomic<int> users_{0};
     std::atomic<CUdeviceptr> dummy_{0}; ///< native allocation for the next barrier, without context events only
     Captures captures_;
+    PoolCounters counters_; ///< written under lock_
 };
 
 } // namespace cistern::pool

@@ -8,6 +8,14 @@ namespace {
 
 /// Constant-initialised and never destroyed: exit handlers and late threads may still count.
 constinit Counters process_counters;
+constinit std::atomic<PoolCounters*> pool_counters{nullptr};
+
+uint64_t summed(std::atomic<uint64_t> PoolCounters::*field) noexcept {
+    uint64_t sum = 0;
+    for (const PoolCounters* c = pool_counters.load(std::memory_order_acquire); c; c = c->next)
+        sum += (c->*field).load(std::memory_order_relaxed);
+    return sum;
+}
 
 constexpr const char* reason_names[] = {
     "served",
@@ -58,6 +66,12 @@ std::string forwards_text(const char* what, const std::atomic<uint64_t> (&forwar
 
 Counters& counters() noexcept { return process_counters; }
 
+void PoolCounters::enlist() noexcept {
+    next = pool_counters.load(std::memory_order_relaxed);
+    while (!pool_counters.compare_exchange_weak(next, this, std::memory_order_release)) {
+    }
+}
+
 void gauge_add(std::atomic<uint64_t>& value, std::atomic<uint64_t>& peak, uint64_t n) noexcept {
     const uint64_t now = value.fetch_add(n, std::memory_order_relaxed) + n;
     uint64_t seen = peak.load(std::memory_order_relaxed);
@@ -71,6 +85,9 @@ std::string counters_json() {
 #define CISTERN_JSON_total(id) out += json_field(#id, c.id.load(std::memory_order_relaxed)) + ", ";
 #define CISTERN_JSON_gauge(id)                                                                                         \
     CISTERN_JSON_total(id) out += json_field(#id "_peak", c.id##_peak.load(std::memory_order_relaxed)) + ", ";
+#define CISTERN_JSON_pool_total(id) out += json_field(#id, summed(&PoolCounters::id)) + ", ";
+#define CISTERN_JSON_pool_gauge(id)                                                                                    \
+    CISTERN_JSON_pool_total(id) out += json_field(#id "_peak", summed(&PoolCounters::id##_peak)) + ", ";
 #define X(id, kind, text) CISTERN_JSON_##kind(id)
     CISTERN_COUNTERS(X)
 #undef X
@@ -85,6 +102,9 @@ std::string counters_text() {
 #define CISTERN_TEXT_total(id, text) out += text_line(#id, c.id.load(std::memory_order_relaxed), text);
 #define CISTERN_TEXT_gauge(id, text)                                                                                   \
     CISTERN_TEXT_total(id, text) out += text_line(#id " peak", c.id##_peak.load(std::memory_order_relaxed), "");
+#define CISTERN_TEXT_pool_total(id, text) out += text_line(#id, summed(&PoolCounters::id), text);
+#define CISTERN_TEXT_pool_gauge(id, text)                                                                              \
+    CISTERN_TEXT_pool_total(id, text) out += text_line(#id " peak", summed(&PoolCounters::id##_peak), "");
 #define X(id, kind, text) CISTERN_TEXT_##kind(id, text)
     CISTERN_COUNTERS(X)
 #undef X

@@ -9,15 +9,17 @@
 
 namespace cistern::pool {
 
-/// identifier, kind (total: only grows; gauge: current value with a peak), meaning.
+/// identifier, kind, meaning. Kinds: total only grows; gauge has a current value and a peak; pool_total and pool_gauge are
+/// the same, but each pool keeps its own under its lock (no shared cache line on the hot path) and they are summed when
+/// asked for, so that the peak of a process with several contexts is the sum of their peaks.
 #define CISTERN_COUNTERS(X)                                                                                            \
     X(alloc_served, total, "allocations served by the pool")                                                           \
-    X(alloc_hits, total, "of these, without adding memory to the pool")                                       \
+    X(alloc_hits, pool_total, "of these, without adding memory to the pool")                                           \
     X(free_served, total, "frees taken back by the pool")                                                              \
     X(free_async_served, total, "stream-ordered frees taken back by the pool")                                         \
-    X(in_use_bytes, gauge, "bytes in blocks that the program holds (rounded sizes)")                                   \
+    X(in_use_bytes, pool_gauge, "bytes in blocks that the program holds (rounded sizes)")                              \
     X(mapped_bytes, gauge, "physical device memory that the pool has mapped")                                          \
-    X(pending_bytes, gauge, "bytes freed whose earlier work may still run")                                            \
+    X(pending_bytes, pool_gauge, "bytes freed whose earlier work may still run")                                       \
     X(growths, total, "times that memory was added to a pool")                                                         \
     X(moves, total, "free chunks moved to another address instead of creating new ones")                               \
     X(trimmed_bytes, total, "bytes given back to the driver")                                                          \
@@ -33,12 +35,36 @@ struct Counters {
 #define CISTERN_FIELD_gauge(id)                                                                                        \
     std::atomic<uint64_t> id{0};                                                                                       \
     std::atomic<uint64_t> id##_peak{0};
+#define CISTERN_FIELD_pool_total(id)
+#define CISTERN_FIELD_pool_gauge(id)
 #define X(id, kind, text) CISTERN_FIELD_##kind(id)
     CISTERN_COUNTERS(X)
 #undef X
     /// Forwarded calls by reason, for allocations and frees apart.
     std::atomic<uint64_t> alloc_forwarded[static_cast<int>(Reason::count_)]{};
     std::atomic<uint64_t> free_forwarded[static_cast<int>(Reason::count_)]{};
+};
+
+/// The counters that one pool keeps. Written under the pool's lock only, read by anybody at any time.
+struct PoolCounters {
+#define CISTERN_POOL_FIELD_total(id)
+#define CISTERN_POOL_FIELD_gauge(id)
+#define CISTERN_POOL_FIELD_pool_total(id) CISTERN_FIELD_total(id)
+#define CISTERN_POOL_FIELD_pool_gauge(id) CISTERN_FIELD_gauge(id)
+#define X(id, kind, text) CISTERN_POOL_FIELD_##kind(id)
+    CISTERN_COUNTERS(X)
+#undef X
+    PoolCounters* next = nullptr;
+
+    /// Puts these into the sums, for ever: the object must live as long as the process.
+    void enlist() noexcept;
+    static void add(std::atomic<uint64_t>& c, uint64_t n = 1) noexcept {
+        c.store(c.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+    }
+    static void set(std::atomic<uint64_t>& value, std::atomic<uint64_t>& peak, uint64_t n) noexcept {
+        value.store(n, std::memory_order_relaxed);
+        if (n > peak.load(std::memory_order_relaxed)) peak.store(n, std::memory_order_relaxed);
+    }
 };
 
 /// The process's counters. Valid for the whole life of the process, also inside exit handlers.

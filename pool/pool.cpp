@@ -172,7 +172,7 @@ BeginCapture::BeginCapture(CUstream stream) noexcept : stream_(stream) {
     quietly([&] {
         ContextPool* pool = pool_of_stream(stream);
         if (!pool) return;
-        pool->close_open_epoch(); // what was freed so far need not wait for the end of the capture
+        pool->close_epoch(false); // what was freed so far need not wait for the end of the capture
         pool->captures().gate().lock();
         context_ = pool;
         added_ = pool->captures().add(stream);
@@ -192,7 +192,7 @@ void ended_capture(CUstream stream, CUresult) noexcept {
         const auto remove_from = [&](ContextPool& pool) {
             const bool was_open = pool.captures().open() != 0;
             pool.captures().remove(stream);
-            if (was_open && pool.captures().open() == 0) pool.close_open_epoch();
+            if (was_open && pool.captures().open() == 0) pool.close_epoch(false);
         };
         // The per-thread stream is another one in every context; the current one's is meant.
         ContextPool* named = stream == CU_STREAM_PER_THREAD ? pool_of_stream(stream) : nullptr;

@@ -60,7 +60,7 @@ public:
     static constexpr size_t close_block_bytes = size_t{1} << 20; ///< a block this large closes at once
     static constexpr size_t close_frees = 64;
     static constexpr size_t close_bytes = size_t{4} << 20;
-    static constexpr uint64_t close_microseconds = 50;
+    static constexpr uint64_t close_microseconds = 500;
     static constexpr uint64_t late_microseconds = 1000; ///< older first free: the epoch is late
     static constexpr size_t many_epochs = 1024;         ///< beyond, only counts and bytes close an epoch
 
