@@ -1,53 +1,50 @@
 #pragma once
-// Stream captures that are open in one context, and the gate that keeps context records away from begin-capture.
+// Stream captures that are open in the process, and the handshake that keeps context records away from them.
 //
-//   thread A (begin-capture)   gate exclusive | count +1 | driver begin | count -1 if it failed | gate open
-//   thread B (a free)          gate shared, try: refused meanwhile -> the epoch stays open; nobody waits for a capture
+//   thread A (begin-capture)   open + 1 | wait until no record is going on | driver begin | open - 1 if it failed
+//   thread B (a free)          recording + 1 | open = 0? no: recording - 1, the epoch stays open
+//                                            |          yes: record, recording - 1
 //
-// A record that overlaps a begin crashes inside the driver (5 of 5 runs unlocked, 0 of 3000 captures with a lock); a
-// record while a capture is open kills the capture in every mode. So: record only under the shared gate with count 0.
-// The count goes up before the driver's begin and down after its end, whatever that returns: a capture that was
-// invalidated or ended by the wrong thread (908) is over in the driver as well (measured). Streams are remembered one by
-// one, because an end-capture on a stream that is not capturing must not count.
+// Each side writes first and reads second (sequentially consistent), so either B sees A's capture or A sees B's record.
+// Nobody waits for a capture; a begin waits for records that are going on, which take microseconds.
+//
+// Why: a record that overlaps a begin-capture crashes inside the driver (5 of 5 runs without exclusion), and a record while
+// a capture is open kills the capture in every mode. Why for the whole process and not for each context: a capture reaches
+// the streams of other contexts through events, without a call that names it.
+// The count goes down after the driver's end, whatever that returns, unless the stream is still capturing then: after 908
+// (wrong thread) and 901 (invalidated) the capture is over in the driver (measured).
+// Captures are remembered one by one: an end or a destroyed stream must only count for the capture that it ended.
 
-#include <atomic>
+#include <cstdint>
 #include <cuda.h>
-#include <mutex>
-#include <shared_mutex>
-#include <vector>
 
-namespace cistern::pool {
+namespace cistern::pool::captures {
 
-class Captures {
+/// Captures open anywhere in the process. While 0 no call of the program can be refused because of one.
+unsigned open() noexcept;
+
+/// Permission to record for a scope; never waits.
+class Recording {
 public:
-    /// Captures open anywhere in the process. While 0 no call of the program can be refused because of one.
-    static unsigned open_in_process() noexcept { return process_.load(std::memory_order_seq_cst); }
-    unsigned open() const noexcept { return open_.load(std::memory_order_seq_cst); }
-
-    std::shared_mutex& gate() noexcept { return gate_; }
-
-    /// With the gate held exclusively, before the driver's begin-capture. False if the stream is in a capture already
-    /// (then the driver's begin is going to fail and the open capture stays counted).
-    bool add(CUstream stream);
-    /// The capture of `stream` has ended or never began. Unknown streams are ignored.
-    void remove(CUstream stream) noexcept;
-    /// The context has ended, its captures with it.
-    void clear() noexcept;
+    Recording() noexcept;
+    ~Recording();
+    Recording(const Recording&) = delete;
+    Recording& operator=(const Recording&) = delete;
+    explicit operator bool() const noexcept { return allowed_; }
 
 private:
-    /// The per-thread stream is a different one in every thread.
-    struct Key {
-        CUstream stream;
-        const void* thread;
-        bool operator==(const Key&) const = default;
-    };
-    static Key key_of(CUstream stream) noexcept;
-
-    static std::atomic<unsigned> process_;
-    std::atomic<unsigned> open_{0};
-    std::shared_mutex gate_;
-    std::mutex mutex_; ///< guards streams_
-    std::vector<Key> streams_;
+    bool allowed_;
 };
 
-} // namespace cistern::pool
+/// Before the driver's begin-capture. Returns the capture's serial number, or 0 if the stream is in one already (then
+/// the driver's begin is going to fail and the open capture stays counted). If the host has no memory to remember the
+/// capture it counts as open for ever, which costs memory but no capture.
+uint64_t begin(CUstream stream, CUcontext context);
+/// The capture with this serial has ended or never began; 0 and unknown ones are ignored.
+void end(uint64_t serial) noexcept;
+/// Serial of the capture that is open on `stream` (as the calling thread means it), 0 if there is none.
+uint64_t on(CUstream stream, CUcontext context) noexcept;
+/// The context has ended, its captures with it.
+void end_all_of(CUcontext context) noexcept;
+
+} // namespace cistern::pool::captures

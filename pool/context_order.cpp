@@ -3,6 +3,7 @@
 
 #include "pool/context_use.h"
 #include "pool/counters.h"
+#include "pool/registry.h"
 #include "pool/ticks.h"
 
 #include <chrono>
@@ -14,7 +15,7 @@ namespace {
 constexpr size_t event_batch = 32;
 constexpr size_t backlog = 4; ///< outstanding epochs beyond which a close asks for the oldest
 /// Work in another thread's stream may outlive any patience: late epochs and other contexts get this much in all.
-constexpr std::chrono::milliseconds late_patience{100};
+constexpr std::chrono::seconds late_patience{10};
 /// Without context events a barrier waits in the free; so many frees or bytes share one.
 constexpr size_t barrier_frees = 64;
 constexpr size_t barrier_bytes = size_t{1} << 30;
@@ -28,13 +29,19 @@ bool is_capture_code(CUresult result) {
 } // namespace
 
 void ContextPool::note(CUresult result) noexcept {
-    const bool healthy = result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY || is_capture_code(result);
+    const bool healthy = result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY || is_capture_code(result) ||
+                         result == CUDA_ERROR_OUT_OF_MEMORY;
     if (!healthy) dead_.store(true);
 }
 
 size_t ContextPool::pending_bytes() {
     const std::lock_guard lock(lock_);
     return order_.pending_bytes();
+}
+
+size_t ContextPool::open_bytes() {
+    const std::lock_guard lock(lock_);
+    return order_.open_bytes();
 }
 
 /// Events are made ahead of need, in allocations only: creation may block beside a native free that waits, and a free
@@ -56,9 +63,8 @@ void ContextPool::ensure_events() {
 void ContextPool::record(Epoch* epoch) {
     CUresult result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     {
-        // Never waits: while a capture begins (or is open) the frees stay parked in the open epoch.
-        const std::shared_lock gate(captures_.gate(), std::try_to_lock);
-        if (gate.owns_lock() && captures_.open() == 0) result = driver::record_context(context_, epoch->event);
+        const captures::Recording recording; // refused: the frees stay parked in the open epoch
+        if (recording) result = driver::record_context(context_, epoch->event);
     }
     note(result);
     const std::lock_guard lock(lock_);
@@ -67,7 +73,7 @@ void ContextPool::record(Epoch* epoch) {
 }
 
 void ContextPool::close_epoch(bool in_free) {
-    if (!driver::has_context_events() || captures_.open() != 0) return;
+    if (!driver::has_context_events() || captures::open() != 0) return;
     const Use use(*this);
     if (!use || dead_.load()) return;
     size_t outstanding = 0;
@@ -108,12 +114,17 @@ bool ContextPool::settle(Epoch* epoch, CUresult result) {
 
 bool ContextPool::harvest_one() {
     const std::lock_guard harvesting(harvest_);
-    Epoch* epoch = nullptr;
-    {
-        const std::lock_guard lock(lock_);
-        epoch = order_.hold_oldest();
+    constexpr int stream_frees = 8;
+    for (int i = 0; i <= stream_frees; ++i) {
+        Epoch* epoch = nullptr;
+        {
+            const std::lock_guard lock(lock_);
+            epoch = i == 0 ? order_.hold_oldest() : order_.hold_next_stream_free();
+        }
+        if (!epoch && i > 0) return false;
+        if (epoch && settle(epoch, driver::query_event(epoch->event))) return true;
     }
-    return epoch && settle(epoch, driver::query_event(epoch->event));
+    return false;
 }
 
 void ContextPool::harvest_all() {
@@ -121,25 +132,49 @@ void ContextPool::harvest_all() {
     }
 }
 
-bool ContextPool::wait_oldest(Patience patience) {
+bool ContextPool::wait_oldest() {
     Epoch* epoch = nullptr;
     {
         const std::lock_guard lock(lock_);
-        epoch = order_.hold_waitable(patience == Patience::late_too);
+        epoch = order_.hold_waitable();
     }
-    return epoch && settle(epoch, driver::wait_event(epoch->event));
+    return epoch && settle(epoch, wait_unless_leaving(epoch->event));
 }
 
-bool ContextPool::drain_late() {
-    close_epoch(false);
-    const auto deadline = std::chrono::steady_clock::now() + late_patience;
-    // What a capture has parked cannot be recorded; one native free of a dummy waits for it as the program's would have.
-    bool progress = (captures_.open() != 0 || !driver::has_context_events()) && barrier();
-    while (pending_bytes() > 0 && std::chrono::steady_clock::now() < deadline && !dead_.load()) {
-        if (harvest_one()) progress = true;
-        else std::this_thread::sleep_for(std::chrono::microseconds(50));
+/// Asks again and again instead of a wait in the driver, so that another thread's release or reset of the context does not
+/// have to wait for the work too: it would not, natively.
+CUresult ContextPool::wait_unless_leaving(CUevent event) {
+    constexpr int without_sleep = 50;
+    for (int asked = 0;; ++asked) {
+        const CUresult result = driver::query_event(event);
+        if (result != CUDA_ERROR_NOT_READY || leaving_.load() != 0) return result;
+        if (asked >= without_sleep) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
-    return progress;
+}
+
+/// What must not be waited for without limit: late epochs, other contexts of the device, frees that a capture has parked.
+void ContextPool::wait_a_while(const std::function<bool()>& enough) {
+    const auto deadline = std::chrono::steady_clock::now() + late_patience;
+    registry::for_each([&](ContextPool& pool) {
+        if (pool.device() == device_) pool.close_epoch(false);
+    });
+    // What a capture has parked cannot be recorded; one native free of a dummy waits for it as the program's would have.
+    const bool parked = open_bytes() > 0 && (captures::open() != 0 || !driver::has_context_events());
+    if (parked && barrier() && enough()) return;
+    size_t pending = 1;
+    while (pending > 0 && std::chrono::steady_clock::now() < deadline && !dead_.load()) {
+        pending = 0;
+        bool progress = false;
+        registry::for_each([&](ContextPool& pool) {
+            if (pool.device() != device_) return;
+            const Use use(pool);
+            if (use && !pool.dead_.load() && pool.harvest_one()) progress = true;
+            pending += pool.pending_bytes();
+        });
+        if (progress && enough()) return;
+        if (!progress) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    enough(); // another thread may have seen the last event done
 }
 
 /// Where the barrier is the only way to get memory back, its dummy is allocated ahead: on a full card it could not be.
@@ -157,11 +192,16 @@ bool ContextPool::barrier() {
     CUdeviceptr dummy = dummy_.exchange(0);
     if (!dummy && driver::native_allocate(&dummy, dummy_bytes) != CUDA_SUCCESS) return false;
     const uint64_t number = before_synchronize();
+    if (number == 0) { // nothing is pending: nothing to wait for
+        CUdeviceptr none = 0;
+        if (!dummy_.compare_exchange_strong(none, dummy)) driver::native_free(dummy);
+        return false;
+    }
     const CUresult result = driver::native_free(dummy);
     note(result);
     after_synchronize(number, result == CUDA_SUCCESS);
-    if (!driver::has_context_events()) keep_dummy();
-    return result == CUDA_SUCCESS && number != 0;
+    keep_dummy();
+    return result == CUDA_SUCCESS;
 }
 
 /// Drivers without context events: the wait stands inside a free, where native would wait as well, once for many.
@@ -186,10 +226,10 @@ void ContextPool::wait_as_natively() {
     const uint64_t number = before_synchronize();
     CUresult result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (event) {
-        const std::shared_lock gate(captures_.gate(), std::try_to_lock);
-        if (gate.owns_lock() && captures_.open() == 0) result = driver::record_context(context_, event);
+        const captures::Recording recording;
+        if (recording) result = driver::record_context(context_, event);
     }
-    if (result == CUDA_SUCCESS) result = driver::wait_event(event);
+    if (result == CUDA_SUCCESS) result = wait_unless_leaving(event);
     note(result);
     after_synchronize(number, result == CUDA_SUCCESS);
     if (event && (result == CUDA_SUCCESS || is_capture_code(result))) {

@@ -28,7 +28,8 @@ size_t pending_bound_for(size_t total) {
 } // namespace
 
 ContextPool::ContextPool(CUcontext context, CUdevice device, bool primary)
-    : context_(context), device_(device), primary_(primary), total_(driver::total_memory(device)),
+    : context_(context), device_(device), primary_(primary), id_(driver::context_id(context)),
+      total_(driver::total_memory(device)),
       pending_bound_(pending_bound_for(total_)),
       waits_{!config::settings().deferred_dealloc, !driver::has_context_events()} {
     counters_.enlist();
@@ -59,6 +60,7 @@ bool ContextPool::open_memory() {
         memory_ = std::move(memory);
         opened_.store(true);
     }
+    keep_dummy();
     // After publishing: a device whose first context appears now sees either `opened` or our look at the devices.
     if (usable_.load()) memory_->extend_access(registry::peers_with_contexts(device_));
     if (usable_.load() && !driver::has_context_events()) keep_dummy();
@@ -66,7 +68,7 @@ bool ContextPool::open_memory() {
 }
 
 Outcome ContextPool::allocate(size_t bytes, Address* address) {
-    if (leaving_.load(std::memory_order_relaxed)) return Outcome::forward(Reason::leaving_context);
+    if (leaving_.load(std::memory_order_relaxed) != 0) return Outcome::forward(Reason::leaving_context);
     if (dead_.load(std::memory_order_relaxed)) return Outcome::forward(Reason::dead_context);
     if (bytes > total_) return Outcome::forward(Reason::too_large);
     bool more_events = true;
@@ -107,8 +109,12 @@ Address ContextPool::harvest_and_take(size_t bytes) {
 
 Outcome ContextPool::find_memory(size_t bytes, Address* address) {
     if ((*address = harvest_and_take(bytes)) != 0) return Outcome::done();
+    if (open_bytes() >= ReuseOrder::close_block_bytes) {
+        close_epoch(false); // parked by a capture that has ended, or by another thread's begin-capture
+        if ((*address = harvest_and_take(bytes)) != 0) return Outcome::done();
+    }
     // Host wait (a) of the design: more pending than the bound, and an epoch that a native free would have waited for.
-    while (pending_bytes() >= pending_bound_ && wait_oldest(Patience::prompt_only)) {
+    while (pending_bytes() >= pending_bound_ && wait_oldest()) {
         bool more_events = false;
         count(counters().bound_waits);
         if ((*address = take_ready(bytes, &more_events)) != 0) return Outcome::done();
@@ -136,29 +142,29 @@ Address ContextPool::last_steps(size_t bytes, size_t* rounded) {
         harvest_all();
         return memory_->grow(bytes, true, &address, rounded) == CUDA_SUCCESS;
     };
-    if (squeeze()) return address;
-    registry::for_each([&](ContextPool& pool) {
-        if (pool.device() == device_) pool.trim();
-    });
-    if (squeeze()) return address;
-    if (!could_fit(bytes)) return 0;
-    while (wait_oldest(Patience::prompt_only)) {
+    // Trims this pool, too: wholly free handles that fit nowhere come back in the sizes that do.
+    const auto squeeze_all = [&] {
+        registry::for_each([&](ContextPool& pool) {
+            if (pool.device() == device_) pool.trim();
+        });
+        return squeeze();
+    };
+    if (!could_fit(bytes)) return 0; // so that a program which tries sizes does not empty the pool
+    if (squeeze() || squeeze_all()) return address;
+    while (wait_oldest()) {
         count(counters().last_waits);
-        if (squeeze()) return address;
+        if (squeeze() || squeeze_all()) return address;
     }
-    if (drain_late() && squeeze()) return address;
-    registry::for_each([&](ContextPool& pool) {
-        if (pool.device() == device_) pool.trim();
-    });
-    squeeze();
+    wait_a_while(squeeze_all);
     return address;
 }
 
 bool ContextPool::could_fit(size_t bytes) {
+    constexpr size_t rounding = size_t{4} << 20; // idle bytes are whole pages, rounded down
     size_t free = 0;
     if (driver::free_memory(&free) != CUDA_SUCCESS) return false;
     registry::for_each([&](ContextPool& pool) {
-        if (pool.device() == device_) free += pool.idle_bytes();
+        if (pool.device() == device_) free += pool.idle_bytes() + rounding;
     });
     return free >= bytes;
 }
@@ -167,10 +173,15 @@ Outcome ContextPool::take_back(Address address, bool* close) {
     const std::lock_guard lock(lock_);
     size_t bytes = 0;
     if (!memory_) return Outcome::forward(Reason::foreign_pointer);
-    if (!memory_->set_pending(address, &bytes)) return Outcome::forward(Reason::invalid_pointer);
+    order_.make_room(); // whatever throws does so before the block changes its state
+    if (!memory_->set_pending(address, &bytes)) {
+        // Natively a free straight after a stream-ordered one of the same pointer succeeds, until the stream has passed it.
+        if (order_.is_freed_in_stream(address)) return Outcome::done();
+        return Outcome::forward(Reason::invalid_pointer);
+    }
     now_in_use(in_use_ - bytes);
     const uint64_t now = ticks::now();
-    order_.add({address, bytes, this}, now);
+    order_.add({address, bytes, this});
     now_pending();
     *close = order_.wants_close(bytes, now);
     return Outcome::done();
@@ -191,41 +202,33 @@ Outcome ContextPool::free(Address address) {
 
 Outcome ContextPool::free_in_stream(Address address, CUstream stream, ContextPool& stream_pool) {
     const Use use(stream_pool);
-    if (!use) return Outcome::forward(Reason::leaving_context);
     if (dead_.load(std::memory_order_relaxed)) return Outcome::forward(Reason::dead_context);
     Address start = 0;
     size_t requested = 0;
     if (!find(address, &start, &requested) || start != address) return Outcome::forward(Reason::invalid_pointer);
-    stream_pool.ensure_events();
-    CUevent event = nullptr;
-    {
-        const std::lock_guard lock(stream_pool.lock_);
-        event = stream_pool.order_.take_event();
-    }
-    if (!event) return Outcome::forward(Reason::internal);
+    CUevent event = use ? stream_pool.event_for_stream() : nullptr;
+    if (!event) return free(address); // ready later than the stream would allow, but no less safe
     const CUresult result = driver::record_stream(event, stream);
-    const auto give_back_event = [&] {
-        const std::lock_guard lock(stream_pool.lock_);
-        stream_pool.order_.add_event(event);
-    };
-    if (result != CUDA_SUCCESS) {
-        give_back_event();
-        return Outcome::done(result);
-    }
+    note(result);
     size_t bytes = 0;
-    {
+    if (result == CUDA_SUCCESS) {
         const std::lock_guard lock(lock_);
-        if (!memory_ || !memory_->set_pending(address, &bytes)) bytes = 0;
-        else now_in_use(in_use_ - bytes);
-    }
-    if (bytes == 0) { // another thread freed it meanwhile: an error of the program, answered by the driver
-        give_back_event();
-        return Outcome::forward(Reason::invalid_pointer);
+        if (memory_ && memory_->set_pending(address, &bytes)) now_in_use(in_use_ - bytes);
     }
     const std::lock_guard lock(stream_pool.lock_);
+    if (bytes == 0) { // refused by the driver, or freed by another thread meanwhile: an error of the program
+        stream_pool.order_.add_event(event);
+        return result == CUDA_SUCCESS ? Outcome::forward(Reason::invalid_pointer) : Outcome::done(result);
+    }
     stream_pool.order_.add_stream_free({address, bytes, this}, event);
     stream_pool.now_pending();
     return Outcome::done();
+}
+
+CUevent ContextPool::event_for_stream() {
+    ensure_events();
+    const std::lock_guard lock(lock_);
+    return order_.take_event();
 }
 
 bool ContextPool::find(Address address, Address* start, size_t* requested) {
@@ -255,7 +258,7 @@ void ContextPool::extend_access(driver::DeviceMask devices) {
 }
 
 void ContextPool::depart() noexcept {
-    leaving_.store(true);
+    leaving_.fetch_add(1);
     while (users_.load() != 0) std::this_thread::yield();
 }
 
@@ -263,7 +266,7 @@ void ContextPool::end() {
     std::vector<Freed> ready;
     std::unique_ptr<DeviceMemory> memory;
     registry::forget(this);
-    captures_.clear();
+    captures::end_all_of(context_);
     {
         const std::lock_guard lock(lock_);
         gone_.store(true, std::memory_order_release);

@@ -7,7 +7,6 @@
 //   harvest_   one thread queries at a time; the others find its result instead of asking again
 //   growth_    (in DeviceMemory) one thread maps or unmaps at a time
 //   lock_      bookkeeping of blocks and epochs; no driver call under it
-//   Captures::gate()  is taken with none of the above held
 // Objects of this class are never destroyed: a thread may still hold a pointer to the pool of a context that has ended.
 
 #include "pool/captures.h"
@@ -17,6 +16,7 @@
 #include "pool/reuse_order.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -31,8 +31,11 @@ public:
     CUcontext context() const noexcept { return context_; }
     CUdevice device() const noexcept { return device_; }
     bool primary() const noexcept { return primary_; }
+    /// Whether `context`, which is alive, is the one that this pool was made for and not a later one with its handle.
+    bool serves(CUcontext context) const noexcept {
+        return context == context_ && driver::context_id(context) == id_;
+    }
     bool gone() const noexcept { return gone_.load(std::memory_order_acquire); }
-    Captures& captures() noexcept { return captures_; }
 
     /// The context is current. `*address` only on served success.
     Outcome allocate(size_t bytes, Address* address);
@@ -59,7 +62,7 @@ public:
 
     /// From here on no thread of the pool touches the context's events; returns when the last has left.
     void depart() noexcept;
-    void stay() noexcept { leaving_.store(false); }
+    void stay() noexcept { leaving_.fetch_sub(1); }
     /// The context has ended: memory goes back to the driver, every address is foreign.
     void end();
 
@@ -68,7 +71,6 @@ private:
     class Use;
 
     static constexpr size_t low_events = 16; ///< fewer spare events: an allocation makes a batch
-    enum class Patience { prompt_only, late_too };
     Address take_ready(size_t bytes, bool* more_events);
     Address harvest_and_take(size_t bytes);
     Outcome find_memory(size_t bytes, Address* address);
@@ -79,8 +81,9 @@ private:
     void record(Epoch* epoch);
     Outcome take_back(Address address, bool* close);
     void wait_as_natively();
-    bool wait_oldest(Patience patience);
-    bool drain_late();
+    bool wait_oldest();
+    CUresult wait_unless_leaving(CUevent event);
+    void wait_a_while(const std::function<bool()>& enough);
     bool barrier();
     void keep_dummy();
     void barrier_if_due();
@@ -89,6 +92,8 @@ private:
     void make_foreign_ready(const std::vector<Freed>& ready);
     void note(CUresult result) noexcept;
     size_t pending_bytes();
+    size_t open_bytes();
+    CUevent event_for_stream();
     void now_in_use(size_t bytes) noexcept;
     void now_pending() noexcept;
 
@@ -102,6 +107,7 @@ private:
     const CUcontext context_;
     const CUdevice device_;
     const bool primary_;
+    const unsigned long long id_;
     const size_t total_;
     const size_t pending_bound_;
     const Waits waits_;
@@ -115,11 +121,10 @@ private:
     std::atomic<bool> opened_{false};
     std::atomic<bool> usable_{true};        ///< VMM works on this device
     std::atomic<bool> dead_{false};         ///< sticky error seen: everything is forwarded for its code
-    std::atomic<bool> leaving_{false};
+    std::atomic<int> leaving_{0};           ///< departures going on; one that ends in `end` stays counted
     std::atomic<bool> gone_{false};
     std::atomic<int> users_{0};
     std::atomic<CUdeviceptr> dummy_{0}; ///< native allocation for the next barrier, without context events only
-    Captures captures_;
     PoolCounters counters_; ///< written under lock_
 };
 

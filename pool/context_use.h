@@ -14,7 +14,7 @@ class ContextPool::Use {
 public:
     explicit Use(ContextPool& pool) noexcept : pool_(pool) {
         pool_.users_.fetch_add(1);
-        present_ = !pool_.leaving_.load();
+        present_ = pool_.leaving_.load() == 0;
         if (!present_) pool_.users_.fetch_sub(1);
     }
     ~Use() {

@@ -5,6 +5,7 @@
 #include "pool/counters.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace cistern::pool {
 namespace {
@@ -23,7 +24,7 @@ std::unique_ptr<DeviceMemory> DeviceMemory::open(CUdevice device, size_t total, 
             try {
                 if (base % reservation_unit == 0)
                     return std::unique_ptr<DeviceMemory>(
-                        new DeviceMemory(device, base, bytes, std::max(granularity, smallest_step), pool_lock));
+                        new DeviceMemory(device, total, base, bytes, std::max(granularity, smallest_step), pool_lock));
             } catch (const std::bad_alloc&) { // as if the device had no virtual memory
             }
             driver::free_reservation(base, bytes);
@@ -33,8 +34,9 @@ std::unique_ptr<DeviceMemory> DeviceMemory::open(CUdevice device, size_t total, 
     }
 }
 
-DeviceMemory::DeviceMemory(CUdevice device, Address base, size_t reserved, size_t granularity, std::mutex& pool_lock)
-    : device_(device), base_(base), reserved_(reserved), granularity_(granularity), lock_(pool_lock),
+DeviceMemory::DeviceMemory(CUdevice device, size_t total, Address base, size_t reserved, size_t granularity,
+                           std::mutex& pool_lock)
+    : device_(device), total_(total), base_(base), reserved_(reserved), granularity_(granularity), lock_(pool_lock),
       access_(driver::DeviceMask{1} << device), small_(base, reserved / 4, smallest_step, granularity),
       large_(base + reserved / 4, reserved - reserved / 4, large_unit, granularity), slabs_(base, reserved / 4) {}
 
@@ -99,11 +101,20 @@ size_t DeviceMemory::step(const Arena& arena, bool squeeze) const noexcept {
     return step;
 }
 
+size_t DeviceMemory::chunk_limit(bool squeeze) noexcept {
+    size_t rest = total_ - std::min(total_, mapped_now());
+    size_t free = 0;
+    if (squeeze && driver::free_memory(&free) == CUDA_SUCCESS) rest = free;
+    const size_t by_card = std::clamp(std::bit_floor(total_ / share_of_card), granularity_, largest_chunk);
+    return std::clamp(std::bit_floor(rest / share_of_rest), granularity_, by_card);
+}
+
 CUresult DeviceMemory::grow(size_t bytes, bool squeeze, Address* address, size_t* rounded) {
     const std::lock_guard growing(growth_);
     Arena& arena = arena_for(bytes);
     const size_t need = &arena == &large_ ? bytes : size_class::slab_bytes(size_class::of(bytes));
     const size_t at_least = step(arena, squeeze);
+    const size_t limit = chunk_limit(squeeze);
     Growth growth;
     {
         const std::lock_guard lock(lock_);
@@ -113,7 +124,7 @@ CUresult DeviceMemory::grow(size_t bytes, bool squeeze, Address* address, size_t
             return CUDA_ERROR_OUT_OF_MEMORY;
     }
     std::vector<Chunk> chunks;
-    CUresult result = fill(growth, chunks, arena);
+    CUresult result = fill(growth, limit, chunks, arena);
     {
         const std::lock_guard lock(lock_);
         if (result == CUDA_SUCCESS) {
@@ -130,11 +141,11 @@ CUresult DeviceMemory::grow(size_t bytes, bool squeeze, Address* address, size_t
     return *address ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult DeviceMemory::fill(const Growth& growth, std::vector<Chunk>& chunks, Arena& arena) {
+CUresult DeviceMemory::fill(const Growth& growth, size_t limit, std::vector<Chunk>& chunks, Arena& arena) {
     CUresult result = move_chunks(growth, chunks, arena);
     size_t moved = 0;
     for (const Chunk& chunk : chunks) moved += chunk.bytes;
-    if (result == CUDA_SUCCESS) result = create_chunks(growth.start + moved, growth.create, chunks);
+    if (result == CUDA_SUCCESS) result = create_chunks(growth.start + moved, growth.create, limit, chunks);
     if (result == CUDA_SUCCESS) result = give_access(growth.start, growth.bytes);
     if (result != CUDA_SUCCESS) undo(chunks);
     return result;
@@ -169,9 +180,9 @@ CUresult DeviceMemory::move_chunks(const Growth& growth, std::vector<Chunk>& chu
     return result;
 }
 
-CUresult DeviceMemory::create_chunks(Address start, size_t bytes, std::vector<Chunk>& chunks) {
+CUresult DeviceMemory::create_chunks(Address start, size_t bytes, size_t limit, std::vector<Chunk>& chunks) {
     while (bytes > 0) {
-        Chunk chunk{start, std::min(bytes, largest_chunk), 0};
+        Chunk chunk{start, std::min(bytes, limit), 0};
         chunks.reserve(chunks.size() + 1);
         CUresult result = driver::create(&chunk.handle, device_, chunk.bytes);
         if (result != CUDA_SUCCESS) return result;
@@ -192,7 +203,9 @@ CUresult DeviceMemory::give_access(Address start, size_t bytes) {
     const CUresult result = driver::set_access(start, bytes, access_);
     const driver::DeviceMask own = driver::DeviceMask{1} << device_;
     if (result == CUDA_SUCCESS || access_ == own) return result;
-    access_ = own; // a peer refuses: the allocation must not fail for it
+    // A peer refuses: the allocation must not fail for it, and the other peers must not lose theirs.
+    for (driver::DeviceMask rest = access_ & ~own; rest != 0; rest &= rest - 1)
+        (void)driver::set_access(start, bytes, rest & (~rest + 1));
     return driver::set_access(start, bytes, own);
 }
 
@@ -247,9 +260,8 @@ void DeviceMemory::extend_access(driver::DeviceMask devices) {
         for (const Arena* arena : {&small_, &large_})
             for (const auto& [start, chunk] : arena->chunks()) chunks.push_back(chunk);
     }
-    for (const Chunk& chunk : chunks)
-        if (driver::set_access(chunk.start, chunk.bytes, devices) != CUDA_SUCCESS) return;
     access_ |= devices;
+    for (const Chunk& chunk : chunks) (void)give_access(chunk.start, chunk.bytes);
 }
 
 void DeviceMemory::release_all() noexcept {

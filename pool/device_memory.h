@@ -19,8 +19,12 @@ namespace cistern::pool {
 
 class DeviceMemory {
 public:
-    /// Largest handle: what a partly used one can strand. 1 GiB still grows faster than cudaMalloc.
+    /// Largest handle, where the card has plenty of room: 1 GiB still grows faster than cudaMalloc. A partly used handle
+    /// can neither be moved nor given back, so what one can strand is also bounded by these shares of the whole card and
+    /// of what is left of it: near the limit the pool works with single pages.
     static constexpr size_t largest_chunk = size_t{1} << 30;
+    static constexpr size_t share_of_card = 64;
+    static constexpr size_t share_of_rest = 16;
     /// A growth adds at least an eighth of what is mapped, within these bounds, so that growths get rarer with size.
     static constexpr size_t smallest_step = size_t{2} << 20;
     static constexpr size_t largest_step = size_t{64} << 20;
@@ -63,19 +67,22 @@ public:
     void release_all() noexcept;
 
 private:
-    DeviceMemory(CUdevice device, Address base, size_t reserved, size_t granularity, std::mutex& pool_lock);
+    DeviceMemory(CUdevice device, size_t total, Address base, size_t reserved, size_t granularity,
+                 std::mutex& pool_lock);
     Arena& arena_for(size_t bytes) noexcept { return bytes <= size_class::largest ? small_ : large_; }
-    CUresult fill(const Growth& growth, std::vector<Chunk>& chunks, Arena& arena);
+    CUresult fill(const Growth& growth, size_t limit, std::vector<Chunk>& chunks, Arena& arena);
     CUresult move_chunks(const Growth& growth, std::vector<Chunk>& chunks, Arena& arena);
-    CUresult create_chunks(Address start, size_t bytes, std::vector<Chunk>& chunks);
+    CUresult create_chunks(Address start, size_t bytes, size_t limit, std::vector<Chunk>& chunks);
     CUresult give_access(Address start, size_t bytes);
     void undo(const std::vector<Chunk>& chunks) noexcept;
     size_t step(const Arena& arena, bool squeeze) const noexcept;
+    size_t chunk_limit(bool squeeze) noexcept;
     size_t trim(Arena& arena);
     void mapped_more(size_t bytes) noexcept;
     void mapped_less(size_t bytes) noexcept;
 
     CUdevice device_;
+    size_t total_;
     Address base_;
     size_t reserved_;
     size_t granularity_;

@@ -14,7 +14,6 @@ namespace {
     X(cuCtxGetCurrent, required)                                                                                       \
     X(cuCtxPushCurrent_v2, required)                                                                                   \
     X(cuCtxPopCurrent_v2, required)                                                                                    \
-    X(cuDeviceGetCount, required)                                                                                      \
     X(cuDeviceGetAttribute, required)                                                                                  \
     X(cuDeviceTotalMem_v2, required)                                                                                   \
     X(cuDeviceCanAccessPeer, optional)                                                                                 \
@@ -26,7 +25,6 @@ namespace {
     X(cuEventCreate, required)                                                                                         \
     X(cuEventRecord, required)                                                                                         \
     X(cuEventQuery, required)                                                                                          \
-    X(cuEventSynchronize, required)                                                                                    \
     X(cuMemAlloc_v2, required)                                                                                         \
     X(cuMemFree_v2, required)                                                                                          \
     X(cuMemGetInfo_v2, required)                                                                                       \
@@ -47,6 +45,7 @@ struct Table {
     CUresult (*cuCtxGetDevice)(CUdevice*) = nullptr;
     CUresult (*cuDevicePrimaryCtxRelease_v2)(CUdevice) = nullptr;
     CUresult (*cuCtxRecordEvent)(CUcontext, CUevent) = nullptr;
+    CUresult (*cuCtxGetId)(CUcontext, unsigned long long*) = nullptr;
 } table;
 
 /// Wishes for new physical memory that a device refused once, by device bit.
@@ -103,6 +102,7 @@ bool bind(Lookup lookup) noexcept {
 #undef X
     table.cuCtxGetDevice = reinterpret_cast<decltype(table.cuCtxGetDevice)>(lookup("cuCtxGetDevice"));
     table.cuCtxRecordEvent = reinterpret_cast<decltype(table.cuCtxRecordEvent)>(lookup("cuCtxRecordEvent"));
+    table.cuCtxGetId = reinterpret_cast<decltype(table.cuCtxGetId)>(lookup("cuCtxGetId"));
     void* release = lookup("cuDevicePrimaryCtxRelease_v2");
     if (!release) release = lookup("cuDevicePrimaryCtxRelease");
     table.cuDevicePrimaryCtxRelease_v2 = reinterpret_cast<decltype(table.cuDevicePrimaryCtxRelease_v2)>(release);
@@ -127,16 +127,17 @@ CUcontext primary_context(CUdevice device) noexcept {
     return context;
 }
 
+unsigned long long context_id(CUcontext context) noexcept {
+    called();
+    unsigned long long id = 0;
+    return table.cuCtxGetId && table.cuCtxGetId(context, &id) == CUDA_SUCCESS ? id : 0;
+}
+
 CUresult stream_context(CUstream stream, CUcontext* context) noexcept {
     const bool special = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
     if (special || !table.cuStreamGetCtx) return table.cuCtxGetCurrent(context);
     called();
     return table.cuStreamGetCtx(stream, context);
-}
-
-int device_count() noexcept {
-    int n = 0;
-    return table.cuDeviceGetCount(&n) == CUDA_SUCCESS ? n : 0;
 }
 
 bool can_access_peer(CUdevice device, CUdevice owner) noexcept {
@@ -189,12 +190,6 @@ CUresult query_event(CUevent event) noexcept {
     count(counters().epochs_queried);
     const Relaxed relaxed;
     return table.cuEventQuery(event);
-}
-
-CUresult wait_event(CUevent event) noexcept {
-    called();
-    const Relaxed relaxed;
-    return table.cuEventSynchronize(event);
 }
 
 bool capture_refuses() noexcept {

@@ -25,10 +25,11 @@ CUresult current_context(CUcontext* context) noexcept;
 CUresult current_device(CUdevice* device) noexcept;
 /// Handle of the device's primary context, null if it is not active. Does not activate it.
 CUcontext primary_context(CUdevice device) noexcept;
+/// Number that no other context of the process ever has, 0 if the driver has none to give (before CUDA 12.0). The context
+/// must be alive.
+unsigned long long context_id(CUcontext context) noexcept;
 /// Context that `stream` belongs to; the special handles mean the current one.
 CUresult stream_context(CUstream stream, CUcontext* context) noexcept;
-/// Number of devices, 0 on any error.
-int device_count() noexcept;
 /// Whether `device` can read and write memory of `owner`.
 bool can_access_peer(CUdevice device, CUdevice owner) noexcept;
 size_t total_memory(CUdevice device) noexcept;
@@ -61,8 +62,6 @@ CUresult record_stream(CUevent event, CUstream stream) noexcept;
 /// 0: done, 600: not ready. Leaves open captures of all threads alive: runs in relaxed capture mode always, because a
 /// capture may begin between a look at any counter and the query (the two switches cost 20 ns).
 CUresult query_event(CUevent event) noexcept;
-/// Waits on the host. Leaves open captures alive.
-CUresult wait_event(CUevent event) noexcept;
 /// Whether the driver would refuse an allocation or free of this thread because of an open capture. If so the capture
 /// has been invalidated by the question, exactly as the program's own call would have done (measured cell by cell).
 bool capture_refuses() noexcept;

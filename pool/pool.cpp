@@ -3,6 +3,7 @@
 
 #include "config/config.h"
 #include "config/log.h"
+#include "pool/captures.h"
 #include "pool/registry.h"
 
 #include <new>
@@ -48,7 +49,7 @@ template <class Operation> void quietly(Operation operation) noexcept {
 Outcome current_pool(ContextPool** pool) {
     CUcontext context = nullptr;
     if (driver::current_context(&context) != CUDA_SUCCESS || !context) return Outcome::forward(Reason::no_context);
-    if (Captures::open_in_process() != 0 && driver::capture_refuses()) return Outcome::forward(Reason::capture);
+    if (captures::open() != 0 && driver::capture_refuses()) return Outcome::forward(Reason::capture);
     *pool = registry::find_or_create(context);
     return *pool ? Outcome::done() : Outcome::forward(Reason::no_context);
 }
@@ -59,14 +60,21 @@ Outcome owning_pool(Address address, ContextPool** pool) {
     if (!*pool) return Outcome::forward(Reason::foreign_pointer);
     CUcontext context = nullptr;
     if (driver::current_context(&context) != CUDA_SUCCESS) return Outcome::forward(Reason::no_context);
-    if (Captures::open_in_process() != 0 && driver::capture_refuses()) return Outcome::forward(Reason::capture);
+    if (captures::open() != 0 && driver::capture_refuses()) return Outcome::forward(Reason::capture);
     return Outcome::done();
 }
 
-ContextPool* pool_of_stream(CUstream stream) {
+/// Null if the driver does not say.
+CUcontext context_of(CUstream stream) {
     CUcontext context = nullptr;
-    if (driver::stream_context(stream, &context) != CUDA_SUCCESS || !context) return nullptr;
-    return registry::find_or_create(context);
+    return driver::stream_context(stream, &context) == CUDA_SUCCESS ? context : nullptr;
+}
+
+/// What was freed before a capture need not wait for its end: the current context's open epoch is closed.
+void close_before_capture() {
+    CUcontext context = nullptr;
+    if (driver::current_context(&context) != CUDA_SUCCESS || !context) return;
+    if (ContextPool* pool = registry::find(context)) pool->close_epoch(false);
 }
 
 } // namespace
@@ -126,11 +134,12 @@ Outcome free_async(CUdeviceptr ptr, CUstream stream) noexcept {
         ContextPool* pool = registry::owner_of(ptr);
         if (!pool) return Outcome::forward(Reason::foreign_pointer);
         // Into a capturing stream native answers 1 and the capture lives; the driver says the same of our address.
-        if (Captures::open_in_process() != 0 && driver::is_capturing(stream)) return Outcome::forward(Reason::capture);
+        if (captures::open() != 0 && driver::is_capturing(stream)) return Outcome::forward(Reason::capture);
         const Outcome found = owning_pool(ptr, &pool);
         if (!found.served()) return found;
-        ContextPool* stream_pool = pool_of_stream(stream);
-        if (!stream_pool) return Outcome::forward(Reason::no_context);
+        const CUcontext context = context_of(stream);
+        ContextPool* stream_pool = context ? registry::find_or_create(context) : nullptr;
+        if (!stream_pool) return pool->free(ptr); // waits for more than the stream: safe
         return pool->free_in_stream(ptr, stream, *stream_pool);
     });
 }
@@ -141,7 +150,8 @@ Outcome address_range(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr) noexcep
         Address start = 0;
         size_t requested = 0;
         if (!pool) return Outcome::forward(Reason::foreign_pointer);
-        if (!pool->find(ptr, &start, &requested)) return Outcome::forward(Reason::invalid_pointer);
+        // The driver would answer with the whole handle behind an address that is no live block.
+        if (!pool->find(ptr, &start, &requested)) return Outcome::done(CUDA_ERROR_INVALID_VALUE);
         if (base) *base = start;
         if (bytes) *bytes = requested;
         return Outcome::done();
@@ -168,44 +178,33 @@ size_t trim() noexcept {
     return bytes;
 }
 
-BeginCapture::BeginCapture(CUstream stream) noexcept : stream_(stream) {
+BeginCapture::BeginCapture(CUstream stream) noexcept {
     quietly([&] {
-        ContextPool* pool = pool_of_stream(stream);
-        if (!pool) return;
-        pool->close_epoch(false); // what was freed so far need not wait for the end of the capture
-        pool->captures().gate().lock();
-        context_ = pool;
-        added_ = pool->captures().add(stream);
+        close_before_capture();
+        serial_ = captures::begin(stream, context_of(stream));
     });
 }
 
 void BeginCapture::began(CUresult result) noexcept {
-    if (context_ && added_ && result != CUDA_SUCCESS) as_pool(context_)->captures().remove(stream_);
+    if (result != CUDA_SUCCESS) captures::end(serial_);
 }
 
-BeginCapture::~BeginCapture() {
-    if (context_) as_pool(context_)->captures().gate().unlock();
-}
-
-void ended_capture(CUstream stream, CUresult) noexcept {
+void ended_capture(CUstream stream, CUresult result) noexcept {
     quietly([&] {
-        const auto remove_from = [&](ContextPool& pool) {
-            const bool was_open = pool.captures().open() != 0;
-            pool.captures().remove(stream);
-            if (was_open && pool.captures().open() == 0) pool.close_epoch(false);
-        };
-        // The per-thread stream is another one in every context; the current one's is meant.
-        ContextPool* named = stream == CU_STREAM_PER_THREAD ? pool_of_stream(stream) : nullptr;
-        // Other streams may be gone for the driver, so every pool is asked; only one knows it.
-        if (named) remove_from(*named);
-        else registry::for_each(remove_from);
+        const uint64_t serial = captures::open() ? captures::on(stream, context_of(stream)) : 0;
+        const bool goes_on = serial != 0 && result != CUDA_SUCCESS && driver::is_capturing(stream);
+        if (!goes_on) captures::end(serial);
     });
 }
 
-DestroyStream::DestroyStream(CUstream stream) noexcept : stream_(stream) {}
+DestroyStream::DestroyStream(CUstream stream) noexcept {
+    quietly([&] {
+        if (captures::open() != 0) serial_ = captures::on(stream, context_of(stream));
+    });
+}
 
 void DestroyStream::destroyed(CUresult result) noexcept {
-    if (result == CUDA_SUCCESS && Captures::open_in_process() != 0) ended_capture(stream_, result);
+    if (result == CUDA_SUCCESS) captures::end(serial_);
 }
 
 Synchronize::Synchronize(CUcontext context) noexcept {
@@ -273,8 +272,10 @@ void Departure::gone() noexcept {
 
 void Departure::decide_by_state(CUdevice device) noexcept {
     if (!context_) return;
-    if (driver::primary_context(device) == nullptr) gone();
-    else stays();
+    // Another thread may have made a new primary context meanwhile, with the same handle.
+    const CUcontext now = driver::primary_context(device);
+    if (now && as_pool(context_)->serves(now)) stays();
+    else gone();
 }
 
 } // namespace cistern::pool

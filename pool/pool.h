@@ -45,20 +45,15 @@ Outcome address_range(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr) noexcep
 /// pool memory), in whole 2 MiB pages. 0 if there is no current context. Nothing is waited for.
 size_t idle_bytes() noexcept;
 
-/// --- Captures. A begin must be bracketed: construct, call the driver, `began(result)`, destroy.
-/// While the bracket is open no context record happens in the stream's context (a race crashes the driver).
+/// --- Captures. A begin must be bracketed: construct, call the driver, `began(result)`. From the construction on nothing is
+/// recorded in any context (a race with a begin crashes the driver, a record in an open capture kills it).
 class BeginCapture {
 public:
     explicit BeginCapture(CUstream stream) noexcept;
-    ~BeginCapture();
-    BeginCapture(const BeginCapture&) = delete;
-    BeginCapture& operator=(const BeginCapture&) = delete;
     void began(CUresult result) noexcept;
 
 private:
-    void* context_ = nullptr; ///< ContextPool, null if nothing is to be guarded
-    CUstream stream_;
-    bool added_ = false;
+    unsigned long long serial_ = 0; ///< 0: nothing was counted
 };
 /// After the driver's cuStreamEndCapture on `stream`, whatever it returned.
 void ended_capture(CUstream stream, CUresult result) noexcept;
@@ -69,7 +64,7 @@ public:
     void destroyed(CUresult result) noexcept;
 
 private:
-    CUstream stream_;
+    unsigned long long serial_ = 0;
 };
 
 /// --- The program's own context synchronise (both ABIs). Construct before the driver's call, `returned` after it.

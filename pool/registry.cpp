@@ -107,6 +107,7 @@ void claim_addresses(Address base, size_t bytes, ContextPool* pool) noexcept {
 
 void note_green(CUcontext context) {
     const std::lock_guard lock(changing);
+    if (is_green(context)) return; // another look at the same one
     auto* green = new Green{context, {true}, greens.load()};
     greens.store(green);
     generation.fetch_add(1);

@@ -27,8 +27,12 @@ Epoch* ReuseOrder::new_epoch() {
     return epoch;
 }
 
-void ReuseOrder::add(const Freed& freed, uint64_t now) {
-    if (open_->freed.empty()) open_->first_free = now;
+void ReuseOrder::make_room() {
+    std::vector<Freed>& freed = open_->freed;
+    if (freed.size() == freed.capacity()) freed.reserve(freed.size() < close_frees ? close_frees : 2 * freed.size());
+}
+
+void ReuseOrder::add(const Freed& freed) noexcept {
     open_->freed.push_back(freed);
     open_->bytes += freed.bytes;
     pending_bytes_ += freed.bytes;
@@ -51,7 +55,7 @@ Epoch* ReuseOrder::begin_close(bool in_free, uint64_t now) {
     open_ = next;
     epoch->state = Epoch::State::closing;
     epoch->event = take_event();
-    epoch->late = !in_free || now - epoch->first_free > late_microseconds * ticks::per_microsecond();
+    epoch->late = !in_free;
     last_close_ = now;
     return epoch;
 }
@@ -71,29 +75,33 @@ uint64_t ReuseOrder::advance(uint64_t now) {
 void ReuseOrder::recorded(Epoch* epoch) noexcept { epoch->state = Epoch::State::closed; }
 
 void ReuseOrder::reopen(Epoch* epoch) {
-    if (epoch->event) spare_events_.push_back(epoch->event);
-    if (open_->freed.empty() || epoch->first_free < open_->first_free) open_->first_free = epoch->first_free;
     open_->freed.insert(open_->freed.end(), epoch->freed.begin(), epoch->freed.end());
+    if (epoch->event) spare_events_.push_back(epoch->event);
     open_->bytes += epoch->bytes;
     remove(epoch);
 }
 
 void ReuseOrder::reopen(uint64_t number) {
     for (Epoch* epoch : epochs_)
-        if (epoch->number == number && !epoch->of_stream) return reopen(epoch);
+        if (epoch->number == number) return reopen(epoch);
 }
 
 void ReuseOrder::add_stream_free(const Freed& freed, CUevent event) {
     Epoch* epoch = new_epoch();
     epoch->number = open_->number;
     epoch->state = Epoch::State::closed;
-    epoch->late = true; // the stream may hold work that is younger than the free when it is waited for
     epoch->of_stream = true;
     epoch->event = event;
     epoch->bytes = freed.bytes;
     epoch->freed.push_back(freed);
+    stream_frees_.push_back(epoch);
     pending_bytes_ += freed.bytes;
-    epochs_.push_back(epoch);
+}
+
+bool ReuseOrder::is_freed_in_stream(Address address) const noexcept {
+    return std::any_of(stream_frees_.begin(), stream_frees_.end(), [=](const Epoch* epoch) {
+        return !epoch->proven && epoch->freed.front().address == address;
+    });
 }
 
 Epoch* ReuseOrder::hold_oldest() noexcept {
@@ -105,9 +113,17 @@ Epoch* ReuseOrder::hold_oldest() noexcept {
     return nullptr;
 }
 
-Epoch* ReuseOrder::hold_waitable(bool late_too) noexcept {
+Epoch* ReuseOrder::hold_next_stream_free() noexcept {
+    if (stream_frees_.empty()) return nullptr;
+    Epoch* epoch = stream_frees_.front();
+    std::rotate(stream_frees_.begin(), stream_frees_.begin() + 1, stream_frees_.end());
+    ++epoch->holders;
+    return epoch;
+}
+
+Epoch* ReuseOrder::hold_waitable() noexcept {
     for (Epoch* epoch : epochs_) {
-        if (epoch->state != Epoch::State::closed || epoch->proven || (epoch->late && !late_too)) continue;
+        if (epoch->state != Epoch::State::closed || epoch->proven || epoch->late) continue;
         ++epoch->holders;
         return epoch;
     }
@@ -125,8 +141,12 @@ void ReuseOrder::release(Epoch* epoch, bool seen_done, std::vector<Freed>& ready
 }
 
 void ReuseOrder::prove(uint64_t number, std::vector<Freed>& ready) {
+    for (Epoch* epoch : epochs_) {
+        if (epoch->number > number) break;
+        move_frees(epoch, ready);
+    }
     // A stream free with the same number was recorded before the advance to the next one, so it is covered as well.
-    for (Epoch* epoch : epochs_)
+    for (Epoch* epoch : stream_frees_)
         if (epoch->number <= number) move_frees(epoch, ready);
 }
 
@@ -142,8 +162,10 @@ void ReuseOrder::credit(uint64_t number, std::vector<Freed>& ready) {
 
 void ReuseOrder::abandon(std::vector<Freed>& ready) {
     for (Epoch* epoch : epochs_) move_frees(epoch, ready);
+    for (Epoch* epoch : stream_frees_) move_frees(epoch, ready);
     move_frees(open_, ready);
     epochs_.clear();
+    stream_frees_.clear();
     spare_events_.clear();
 }
 
@@ -163,7 +185,8 @@ void ReuseOrder::move_frees(Epoch* epoch, std::vector<Freed>& ready) {
 }
 
 void ReuseOrder::remove(Epoch* epoch) {
-    epochs_.erase(std::find(epochs_.begin(), epochs_.end(), epoch));
+    std::deque<Epoch*>& list = epoch->of_stream ? stream_frees_ : epochs_;
+    list.erase(std::find(list.begin(), list.end(), epoch));
     unused_.push_back(epoch);
 }
 

@@ -42,14 +42,14 @@ struct Epoch {
     enum class State : unsigned char { open, closing, closed };
     uint64_t number = 0;
     State state = State::open;
-    /// It may have captured work that its frees could not know of: closed outside a free, or long after the first free.
-    /// Waiting for it could be stronger than the native wait, so it is queried only, until the last step.
+    /// Closed outside a free: it may have captured work that no free natively waited for, so it is queried only and never
+    /// waited for without limit. (An epoch closed inside a free is prompt however old its other frees are: that last free
+    /// natively waits for everything that the record captures.)
     bool late = false;
     bool of_stream = false; ///< a stream's event, covers this one free only
     bool proven = false;    ///< its frees are ready already; only the event is still to be seen done
     int holders = 0;        ///< threads that query or wait for the event: it is not recycled meanwhile
     CUevent event = nullptr;
-    uint64_t first_free = 0; ///< ticks
     size_t bytes = 0;
     std::vector<Freed> freed;
 };
@@ -61,7 +61,6 @@ public:
     static constexpr size_t close_frees = 64;
     static constexpr size_t close_bytes = size_t{4} << 20;
     static constexpr uint64_t close_microseconds = 500;
-    static constexpr uint64_t late_microseconds = 1000; ///< older first free: the epoch is late
     static constexpr size_t many_epochs = 1024;         ///< beyond, only counts and bytes close an epoch
 
     ReuseOrder();
@@ -69,8 +68,10 @@ public:
     ReuseOrder(const ReuseOrder&) = delete;
     ReuseOrder& operator=(const ReuseOrder&) = delete;
 
-    /// A block was freed: stamps it with the open epoch. `now` in ticks.
-    void add(const Freed& freed, uint64_t now);
+    /// Takes the host memory that the next `add` needs; may throw, `add` after it does not.
+    void make_room();
+    /// A block was freed: stamps it with the open epoch.
+    void add(const Freed& freed) noexcept;
     /// Whether this free should close the open epoch.
     bool wants_close(size_t bytes, uint64_t now) const noexcept;
     /// Advances the number and returns the epoch to record, or null if nothing is open or no event is spare.
@@ -87,10 +88,14 @@ public:
     /// A stream-ordered free: `event`, taken by take_event, was recorded in the stream.
     void add_stream_free(const Freed& freed, CUevent event);
 
+    /// Whether a stream-ordered free of this address is not ready yet.
+    bool is_freed_in_stream(Address address) const noexcept;
     /// Oldest closed epoch whose event nobody has seen done, held for a query; null if none.
     Epoch* hold_oldest() noexcept;
-    /// Oldest closed epoch with frees that may be waited for (or any closed one with `late_too`), held; null if none.
-    Epoch* hold_waitable(bool late_too) noexcept;
+    /// A stream-ordered free that is not ready yet, held for a query; another one each time. Null if none.
+    Epoch* hold_next_stream_free() noexcept;
+    /// Oldest closed epoch with frees that may be waited for without limit, held; null if none.
+    Epoch* hold_waitable() noexcept;
     /// Ends a hold. If the event was seen done, appends every block that is ready now to `ready`.
     void release(Epoch* epoch, bool seen_done, std::vector<Freed>& ready);
     /// Everything stamped up to `number` is over (a synchronise that began after `advance` succeeded).
@@ -99,7 +104,7 @@ public:
     void abandon(std::vector<Freed>& ready);
 
     size_t pending_bytes() const noexcept { return pending_bytes_; }
-    bool has_open_frees() const noexcept { return !open_->freed.empty(); }
+    size_t open_bytes() const noexcept { return open_->bytes; }
     size_t open_frees() const noexcept { return open_->freed.size(); }
     size_t closed_epochs() const noexcept { return epochs_.size(); }
 
@@ -115,7 +120,8 @@ private:
     void prove(uint64_t number, std::vector<Freed>& ready);
 
     Epoch* open_ = nullptr;
-    std::deque<Epoch*> epochs_; ///< closing and closed, oldest first; stream frees stand where they were made
+    std::deque<Epoch*> epochs_;       ///< closing and closed, oldest first
+    std::deque<Epoch*> stream_frees_; ///< each with its stream's event; no order among different streams
     std::vector<std::unique_ptr<Epoch>> storage_;
     std::vector<Epoch*> unused_;
     std::vector<CUevent> spare_events_;
