@@ -95,20 +95,20 @@ void ContextPool::close_epoch(bool in_free) {
     if (epoch) record(epoch);
     // A program that allocates from ready memory only would never ask for its epochs. Asking for more than one per close
     // shrinks a backlog, so that the same few events and blocks are used again while they are in the caches.
-    for (int asked = 0; outstanding > backlog && asked < 4 && harvest_one(); ++asked) {
+    for (int asked = 0; outstanding > backlog && asked < 4 && harvest_one(); ++asked, --outstanding) {
     }
 }
 
 bool ContextPool::settle(Epoch* epoch, CUresult result) {
     note(result);
-    std::vector<Freed> ready;
+    std::vector<Freed> foreign;
     {
         const std::lock_guard lock(lock_);
-        order_.release(epoch, result == CUDA_SUCCESS, ready);
-        make_own_ready(ready);
-        now_pending();
+        ready_.clear();
+        order_.release(epoch, result == CUDA_SUCCESS, ready_);
+        foreign = make_own_ready();
     }
-    make_foreign_ready(ready);
+    make_foreign_ready(foreign);
     return result == CUDA_SUCCESS;
 }
 
@@ -198,8 +198,7 @@ bool ContextPool::barrier() {
         return false;
     }
     const CUresult result = driver::native_free(dummy);
-    note(result);
-    after_synchronize(number, result == CUDA_SUCCESS);
+    after_synchronize(number, result);
     keep_dummy();
     return result == CUDA_SUCCESS;
 }
@@ -230,8 +229,7 @@ void ContextPool::wait_as_natively() {
         if (recording) result = driver::record_context(context_, event);
     }
     if (result == CUDA_SUCCESS) result = wait_unless_leaving(event);
-    note(result);
-    after_synchronize(number, result == CUDA_SUCCESS);
+    after_synchronize(number, result);
     if (event && (result == CUDA_SUCCESS || is_capture_code(result))) {
         const std::lock_guard lock(lock_);
         order_.add_event(event);
@@ -244,29 +242,34 @@ uint64_t ContextPool::before_synchronize() {
     return order_.advance(ticks::now());
 }
 
-void ContextPool::after_synchronize(uint64_t number, bool succeeded) {
+void ContextPool::after_synchronize(uint64_t number, CUresult result) {
+    note(result); // natively the calls after a fault that the program has seen give its code
     if (number == 0) return;
-    std::vector<Freed> ready;
+    std::vector<Freed> foreign;
     {
         const std::lock_guard lock(lock_);
-        if (succeeded) order_.credit(number, ready);
+        ready_.clear();
+        if (result == CUDA_SUCCESS) order_.credit(number, ready_);
         else order_.reopen(number);
-        make_own_ready(ready);
-        now_pending();
+        foreign = make_own_ready();
     }
-    make_foreign_ready(ready);
+    make_foreign_ready(foreign);
 }
 
-/// With lock_ held: this pool's blocks.
-void ContextPool::make_own_ready(const std::vector<Freed>& ready) {
-    for (const Freed& freed : ready)
-        if (freed.owner == this && memory_) memory_->set_ready(freed.address);
+/// With lock_ held: the blocks in ready_ that are this pool's become ready; returns the others (rarely any).
+std::vector<Freed> ContextPool::make_own_ready() {
+    std::vector<Freed> foreign;
+    for (const Freed& freed : ready_) {
+        if (freed.owner != this) foreign.push_back(freed);
+        else if (memory_) memory_->set_ready(freed.address);
+    }
+    now_pending();
+    return foreign;
 }
 
 /// Without any lock: blocks of other contexts' pools.
-void ContextPool::make_foreign_ready(const std::vector<Freed>& ready) {
-    for (const Freed& freed : ready) {
-        if (freed.owner == this) continue;
+void ContextPool::make_foreign_ready(const std::vector<Freed>& foreign) {
+    for (const Freed& freed : foreign) {
         const std::lock_guard lock(freed.owner->lock_);
         if (freed.owner->memory_) freed.owner->memory_->set_ready(freed.address);
     }

@@ -135,6 +135,17 @@ Outcome ContextPool::find_memory(size_t bytes, Address* address) {
 }
 
 Address ContextPool::last_steps(size_t bytes, size_t* rounded) {
+    constexpr int most_tries = 20; // threads that all look for the same last bytes keep each other moving
+    for (int tries = 0;; ++tries) {
+        const uint64_t before = DeviceMemory::transits().of_others;
+        const Address address = one_last_try(bytes, rounded);
+        const DeviceMemory::Transits now = DeviceMemory::transits();
+        if (address || dead_.load() || tries == most_tries || (!now.going_on && now.of_others == before)) return address;
+        std::this_thread::yield();
+    }
+}
+
+Address ContextPool::one_last_try(size_t bytes, size_t* rounded) {
     // Host wait (c) of the design. Each step gives memory that the next growth can use; the order is by harm: what is
     // idle here, what is idle in other pools, what a native free would have waited for, what it would not.
     Address address = 0;
@@ -263,19 +274,20 @@ void ContextPool::depart() noexcept {
 }
 
 void ContextPool::end() {
-    std::vector<Freed> ready;
+    std::vector<Freed> foreign;
     std::unique_ptr<DeviceMemory> memory;
     registry::forget(this);
     captures::end_all_of(context_);
     {
         const std::lock_guard lock(lock_);
         gone_.store(true, std::memory_order_release);
-        order_.abandon(ready);
+        ready_.clear();
+        order_.abandon(ready_);
         memory = std::move(memory_);
         now_in_use(0);
-        now_pending();
+        foreign = make_own_ready();
     }
-    make_foreign_ready(ready); // blocks of other contexts' pools whose stream-ordered frees waited for this one
+    make_foreign_ready(foreign); // blocks of other contexts' pools whose stream-ordered frees waited for this one
     if (!memory) return;
     registry::claim_addresses(memory->base(), memory->reserved_bytes(), nullptr);
     memory->release_all();

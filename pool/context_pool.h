@@ -14,6 +14,7 @@
 #include "pool/device_memory.h"
 #include "pool/outcome.h"
 #include "pool/reuse_order.h"
+#include "pool/spin_lock.h"
 
 #include <atomic>
 #include <functional>
@@ -50,7 +51,7 @@ public:
     void close_epoch(bool in_free);
     /// Brackets a synchronise of the context by the program: see ReuseOrder::advance and credit.
     uint64_t before_synchronize();
-    void after_synchronize(uint64_t number, bool succeeded);
+    void after_synchronize(uint64_t number, CUresult result);
 
     /// Asks for the oldest closed epoch. True if something became ready or an event was recycled.
     bool harvest_one();
@@ -75,6 +76,7 @@ private:
     Address harvest_and_take(size_t bytes);
     Outcome find_memory(size_t bytes, Address* address);
     Address last_steps(size_t bytes, size_t* rounded);
+    Address one_last_try(size_t bytes, size_t* rounded);
     bool could_fit(size_t bytes);
     bool open_memory();
     void ensure_events();
@@ -88,8 +90,8 @@ private:
     void keep_dummy();
     void barrier_if_due();
     bool settle(Epoch* epoch, CUresult result);
-    void make_own_ready(const std::vector<Freed>& ready);
-    void make_foreign_ready(const std::vector<Freed>& ready);
+    std::vector<Freed> make_own_ready();
+    static void make_foreign_ready(const std::vector<Freed>& foreign);
     void note(CUresult result) noexcept;
     size_t pending_bytes();
     size_t open_bytes();
@@ -113,8 +115,9 @@ private:
     const Waits waits_;
 
     std::mutex harvest_;
-    std::mutex lock_;
+    SpinLock lock_;
     ReuseOrder order_;                      ///< guarded by lock_
+    std::vector<Freed> ready_;              ///< scratch, guarded by lock_; keeps its capacity
     std::unique_ptr<DeviceMemory> memory_;  ///< set once under opening_, ended under lock_
     size_t in_use_ = 0;                     ///< guarded by lock_
     std::mutex opening_;

@@ -5,6 +5,7 @@
 #include "pool/counters.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 
 namespace cistern::pool {
@@ -12,9 +13,24 @@ namespace {
 
 size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
+std::atomic<uint64_t> transits_begun{0};
+std::atomic<uint64_t> transits_ended{0};
+thread_local uint64_t own_transits = 0;
+
+class InTransit {
+public:
+    InTransit() noexcept { transits_begun.fetch_add(1); }
+    ~InTransit() {
+        ++own_transits;
+        transits_ended.fetch_add(1);
+    }
+    InTransit(const InTransit&) = delete;
+    InTransit& operator=(const InTransit&) = delete;
+};
+
 } // namespace
 
-std::unique_ptr<DeviceMemory> DeviceMemory::open(CUdevice device, size_t total, std::mutex& pool_lock) {
+std::unique_ptr<DeviceMemory> DeviceMemory::open(CUdevice device, size_t total, SpinLock& pool_lock) {
     const size_t granularity = driver::granularity(device);
     if (device >= 64 || granularity == 0 || total == 0 || reservation_unit % granularity != 0) return nullptr;
     // Four times the card: the large arena can be fragmented by live blocks and still find a hole for the rest.
@@ -35,7 +51,7 @@ std::unique_ptr<DeviceMemory> DeviceMemory::open(CUdevice device, size_t total, 
 }
 
 DeviceMemory::DeviceMemory(CUdevice device, size_t total, Address base, size_t reserved, size_t granularity,
-                           std::mutex& pool_lock)
+                           SpinLock& pool_lock)
     : device_(device), total_(total), base_(base), reserved_(reserved), granularity_(granularity), lock_(pool_lock),
       access_(driver::DeviceMask{1} << device), small_(base, reserved / 4, smallest_step, granularity),
       large_(base + reserved / 4, reserved - reserved / 4, large_unit, granularity), slabs_(base, reserved / 4) {}
@@ -54,7 +70,12 @@ Address DeviceMemory::take(size_t bytes, size_t* rounded) {
     *rounded = size_class::bytes(c);
     if (const Address slot = slabs_.take(c, bytes)) return slot;
     Block* block = small_.take(size_class::slab_bytes(c));
-    if (!block) return 0;
+    while (!block) { // before growing: slabs of other classes that nobody uses
+        Block* unused = slabs_.remove_empty();
+        if (!unused) return 0;
+        small_.put(unused);
+        block = small_.take(size_class::slab_bytes(c));
+    }
     slabs_.add(c, block);
     return slabs_.take(c, bytes);
 }
@@ -70,7 +91,7 @@ bool DeviceMemory::set_pending(Address address, size_t* rounded) noexcept {
 
 void DeviceMemory::set_ready(Address address) {
     if (address >= base_ + reserved_ / 4) return large_.put(large_.at(address));
-    if (Block* slab = slabs_.set_ready(address)) small_.put(slab);
+    slabs_.set_ready(address);
 }
 
 bool DeviceMemory::find(Address address, Address* start, size_t* requested) const noexcept {
@@ -123,6 +144,7 @@ CUresult DeviceMemory::grow(size_t bytes, bool squeeze, Address* address, size_t
         if (!arena.plan_growth(need, at_least, unmap_works_ ? wanted : Moves::none, growth))
             return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    const InTransit moving;
     std::vector<Chunk> chunks;
     CUresult result = fill(growth, limit, chunks, arena);
     {
@@ -220,6 +242,7 @@ void DeviceMemory::undo(const std::vector<Chunk>& chunks) noexcept {
 size_t DeviceMemory::trim() {
     const std::lock_guard growing(growth_);
     if (!unmap_works_) return 0;
+    const InTransit moving;
     {
         const std::lock_guard lock(lock_);
         while (Block* block = slabs_.remove_empty()) small_.put(block);
@@ -233,6 +256,7 @@ size_t DeviceMemory::trim(Arena& arena) {
         const std::lock_guard lock(lock_);
         chunks = arena.detach_free_chunks();
     }
+    if (chunks.empty()) return 0;
     size_t bytes = 0;
     for (const Chunk& chunk : chunks) {
         const bool unmapped = driver::unmap(chunk.start, chunk.bytes) == CUDA_SUCCESS;
@@ -272,6 +296,11 @@ void DeviceMemory::release_all() noexcept {
             mapped_less(chunk.bytes);
         }
     driver::free_reservation(base_, reserved_);
+}
+
+DeviceMemory::Transits DeviceMemory::transits() noexcept {
+    const uint64_t ended = transits_ended.load();
+    return {ended - own_transits, transits_begun.load() != ended};
 }
 
 size_t DeviceMemory::mapped_now() noexcept {

@@ -11,6 +11,7 @@
 #include "pool/arena.h"
 #include "pool/driver.h"
 #include "pool/slab.h"
+#include "pool/spin_lock.h"
 
 #include <memory>
 #include <mutex>
@@ -33,7 +34,7 @@ public:
     static constexpr size_t large_unit = size_t{64} << 10;
 
     /// Reserves addresses. Null if the device or driver has no usable VMM, or the host has no memory.
-    static std::unique_ptr<DeviceMemory> open(CUdevice device, size_t total, std::mutex& pool_lock);
+    static std::unique_ptr<DeviceMemory> open(CUdevice device, size_t total, SpinLock& pool_lock);
     ~DeviceMemory();
     DeviceMemory(const DeviceMemory&) = delete;
     DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -59,6 +60,15 @@ public:
     CUresult grow(size_t bytes, bool squeeze, Address* address, size_t* rounded);
     /// mapped_bytes with the lock taken.
     size_t mapped_now() noexcept;
+
+    /// Memory on its way between pools and driver is counted nowhere for a moment. Whoever finds too little looks again
+    /// if other threads had some on its way meanwhile: their count has changed, or one is at it.
+    struct Transits {
+        uint64_t of_others; ///< growths and trims that other threads have ended
+        bool going_on;
+    };
+    static Transits transits() noexcept;
+
     /// Gives wholly free chunks back to the driver; returns their bytes.
     size_t trim();
     /// Existing and later memory becomes accessible to these devices; a device that refuses is left out.
@@ -68,7 +78,7 @@ public:
 
 private:
     DeviceMemory(CUdevice device, size_t total, Address base, size_t reserved, size_t granularity,
-                 std::mutex& pool_lock);
+                 SpinLock& pool_lock);
     Arena& arena_for(size_t bytes) noexcept { return bytes <= size_class::largest ? small_ : large_; }
     CUresult fill(const Growth& growth, size_t limit, std::vector<Chunk>& chunks, Arena& arena);
     CUresult move_chunks(const Growth& growth, std::vector<Chunk>& chunks, Arena& arena);
@@ -86,7 +96,7 @@ private:
     Address base_;
     size_t reserved_;
     size_t granularity_;
-    std::mutex& lock_;
+    SpinLock& lock_;
     std::mutex growth_;
     driver::DeviceMask access_; ///< guarded by growth_
     bool unmap_works_ = true;   ///< guarded by growth_; a driver that refuses to unmap gets no moves and no trims

@@ -54,14 +54,18 @@ Outcome current_pool(ContextPool** pool) {
     return *pool ? Outcome::done() : Outcome::forward(Reason::no_context);
 }
 
-/// The pool that owns an address that is to be freed, or why the driver answers.
+/// The pool that owns an address that is to be freed; null if the outcome is the answer already.
 Outcome owning_pool(Address address, ContextPool** pool) {
     *pool = registry::owner_of(address);
     if (!*pool) return Outcome::forward(Reason::foreign_pointer);
     CUcontext context = nullptr;
-    if (driver::current_context(&context) != CUDA_SUCCESS) return Outcome::forward(Reason::no_context);
-    if (captures::open() != 0 && driver::capture_refuses()) return Outcome::forward(Reason::capture);
-    return Outcome::done();
+    const CUresult asked = driver::current_context(&context);
+    const bool refused = asked == CUDA_SUCCESS && captures::open() != 0 && driver::capture_refuses();
+    if (asked != CUDA_SUCCESS || refused) *pool = nullptr;
+    // A refusal is not forwarded: by the question the driver has refused a free and done to the capture what goes with it.
+    // Asked again after another thread has ended that capture, it would not know our address and say 1.
+    if (refused) return Outcome::done(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    return asked == CUDA_SUCCESS ? Outcome::done() : Outcome::forward(Reason::no_context);
 }
 
 /// Null if the driver does not say.
@@ -125,7 +129,7 @@ Outcome free(CUdeviceptr ptr) noexcept {
     return guarded([&] {
         ContextPool* pool = nullptr;
         const Outcome found = owning_pool(ptr, &pool);
-        return found.served() ? pool->free(ptr) : found;
+        return pool ? pool->free(ptr) : found;
     });
 }
 
@@ -136,7 +140,7 @@ Outcome free_async(CUdeviceptr ptr, CUstream stream) noexcept {
         // Into a capturing stream native answers 1 and the capture lives; the driver says the same of our address.
         if (captures::open() != 0 && driver::is_capturing(stream)) return Outcome::forward(Reason::capture);
         const Outcome found = owning_pool(ptr, &pool);
-        if (!found.served()) return found;
+        if (!pool) return found;
         const CUcontext context = context_of(stream);
         ContextPool* stream_pool = context ? registry::find_or_create(context) : nullptr;
         if (!stream_pool) return pool->free(ptr); // waits for more than the stream: safe
@@ -151,7 +155,7 @@ Outcome address_range(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr) noexcep
         size_t requested = 0;
         if (!pool) return Outcome::forward(Reason::foreign_pointer);
         // The driver would answer with the whole handle behind an address that is no live block.
-        if (!pool->find(ptr, &start, &requested)) return Outcome::done(CUDA_ERROR_INVALID_VALUE);
+        if (!pool->find(ptr, &start, &requested)) return Outcome::done(CUDA_ERROR_NOT_FOUND);
         if (base) *base = start;
         if (bytes) *bytes = requested;
         return Outcome::done();
@@ -220,7 +224,7 @@ Synchronize::Synchronize(CUcontext context) noexcept {
 }
 
 void Synchronize::returned(CUresult result) noexcept {
-    if (context_) quietly([&] { as_pool(context_)->after_synchronize(epoch_, result == CUDA_SUCCESS); });
+    if (context_) quietly([&] { as_pool(context_)->after_synchronize(epoch_, result); });
 }
 
 void context_appeared(CUdevice device) noexcept {

@@ -77,15 +77,13 @@ bool SlabSet::set_pending(Address address, size_t* bytes) noexcept {
     return true;
 }
 
-Block* SlabSet::set_ready(Address address) {
+void SlabSet::set_ready(Address address) noexcept {
     Slab* slab = slab_at(address);
     const uint32_t slot = static_cast<uint32_t>(address - slab->start()) / slab->slot_bytes;
     slab->ready_bits[slot / 64] |= mask(slot);
     if (slot / 64 < slab->hint) slab->hint = slot / 64;
     if (slab->ready++ == 0) link(slab);
-    if (slab->ready < slab->slots) return nullptr;
-    const bool keep = ++empty_[static_cast<size_t>(slab->size_class)] == 1;
-    return keep ? nullptr : remove(slab);
+    if (slab->ready == slab->slots) ++empty_[static_cast<size_t>(slab->size_class)];
 }
 
 Block* SlabSet::remove(Slab* slab) {

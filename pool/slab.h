@@ -46,9 +46,8 @@ public:
 
     /// Slot state changes by exact start address. False if no used slot starts there.
     bool set_pending(Address slot, size_t* bytes) noexcept;
-    /// A pending slot becomes ready. Returns the slab's block if the slab is now wholly ready and not worth keeping (one
-    /// spare per class is kept); the slab is gone then and the block is the caller's to put back.
-    Block* set_ready(Address slot);
+    /// A pending slot becomes ready. A slab that is wholly ready stays: the next class that needs memory takes it.
+    void set_ready(Address slot) noexcept;
     /// Used slot that contains the address: start and requested bytes. False otherwise.
     bool find(Address address, Address* start, size_t* requested) const noexcept;
     /// Removes a wholly ready slab and returns its block; null if there is none.
