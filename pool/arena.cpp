@@ -1,14 +1,10 @@
 #include "pool/arena.h"
 
+#include "pool/rounding.h"
+
 #include <algorithm>
 
 namespace cistern::pool {
-namespace {
-
-size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
-
-} // namespace
-
 /// A candidate for growth: `missing` bytes from `start` on complete a block of the wanted size.
 struct Arena::Place {
     Address start = 0;
@@ -129,8 +125,8 @@ void Arena::choose_moves(const Place& place, Moves moves, Growth& growth) {
     const auto by_size = [](const Chunk& a, const Chunk& b) { return a.bytes < b.bytes; };
     std::sort(candidates.begin(), candidates.end(), by_size);
     // One chunk that suffices beats several; otherwise the largest first, so that few are moved.
-    const auto enough = std::find_if(candidates.begin(), candidates.end(),
-                                     [&](const Chunk& c) { return c.bytes >= place.missing; });
+    const auto enough =
+        std::find_if(candidates.begin(), candidates.end(), [&](const Chunk& c) { return c.bytes >= place.missing; });
     if (enough != candidates.end()) {
         growth.moved.assign(1, *enough);
         growth.bytes = enough->bytes;
@@ -161,7 +157,8 @@ bool Arena::plan_growth(size_t need, size_t step, Moves moves, Growth& growth) {
     hold_back(place.right);
     choose_moves(place, moves, growth);
     if (growth.bytes < place.missing) {
-        const size_t wanted = growth.moved.empty() ? std::max(place.missing, round_up(step, granularity_)) : place.missing;
+        const size_t wanted =
+            growth.moved.empty() ? std::max(place.missing, round_up(step, granularity_)) : place.missing;
         growth.create = std::min(wanted, place.room) - growth.bytes;
         growth.bytes += growth.create;
     }

@@ -68,8 +68,10 @@ void ContextPool::record(Epoch* epoch) {
     }
     note(result);
     const std::lock_guard lock(lock_);
-    if (result == CUDA_SUCCESS) order_.recorded(epoch);
-    else order_.reopen(epoch);
+    if (result == CUDA_SUCCESS)
+        order_.recorded(epoch);
+    else
+        order_.reopen(epoch);
 }
 
 void ContextPool::close_epoch(bool in_free) {
@@ -249,8 +251,10 @@ void ContextPool::after_synchronize(uint64_t number, CUresult result) {
     {
         const std::lock_guard lock(lock_);
         ready_.clear();
-        if (result == CUDA_SUCCESS) order_.credit(number, ready_);
-        else order_.reopen(number);
+        if (result == CUDA_SUCCESS)
+            order_.credit(number, ready_);
+        else
+            order_.reopen(number);
         foreign = make_own_ready();
     }
     make_foreign_ready(foreign);
@@ -260,8 +264,10 @@ void ContextPool::after_synchronize(uint64_t number, CUresult result) {
 std::vector<Freed> ContextPool::make_own_ready() {
     std::vector<Freed> foreign;
     for (const Freed& freed : ready_) {
-        if (freed.owner != this) foreign.push_back(freed);
-        else if (memory_) memory_->set_ready(freed.address);
+        if (freed.owner != this)
+            foreign.push_back(freed);
+        else if (memory_)
+            memory_->set_ready(freed.address);
     }
     now_pending();
     return foreign;

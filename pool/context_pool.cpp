@@ -16,13 +16,12 @@ namespace {
 /// Share of the card that may be pending before an allocation waits: large enough that a program which runs some
 /// steps ahead never waits, small enough that it cannot take the card (README, "Settings", has the measurement).
 constexpr size_t default_pending_share = 32;
-constexpr size_t tight_pending_share = 128;
 
 size_t pending_bound_for(size_t total) {
     const config::Settings& settings = config::settings();
     if (settings.pending_bound != 0) return settings.pending_bound;
     if (settings.pending_share != 0) return total / 100 * settings.pending_share;
-    return total / (settings.tight_footprint ? tight_pending_share : default_pending_share);
+    return total / default_pending_share;
 }
 
 } // namespace
@@ -30,8 +29,8 @@ size_t pending_bound_for(size_t total) {
 ContextPool::ContextPool(CUcontext context, CUdevice device, bool primary)
     : context_(context), device_(device), primary_(primary), id_(driver::context_id(context)),
       total_(driver::total_memory(device)),
-      pending_bound_(pending_bound_for(total_)),
-      waits_{!config::settings().deferred_dealloc, !driver::has_context_events()} {
+      pending_bound_(pending_bound_for(total_)), waits_{!config::settings().deferred_dealloc,
+                                                        !driver::has_context_events()} {
     counters_.enlist();
 }
 
@@ -63,7 +62,6 @@ bool ContextPool::open_memory() {
     keep_dummy();
     // After publishing: a device whose first context appears now sees either `opened` or our look at the devices.
     if (usable_.load()) memory_->extend_access(registry::peers_with_contexts(device_));
-    if (usable_.load() && !driver::has_context_events()) keep_dummy();
     return usable_.load(std::memory_order_relaxed);
 }
 
@@ -85,7 +83,10 @@ Outcome ContextPool::allocate(size_t bytes, Address* address) {
     }
     if (!use) return Outcome::forward(Reason::leaving_context);
     if (!open_memory()) return Outcome::forward(Reason::no_vmm);
-    return find_memory(bytes, address);
+    Address found = 0; // the program's variable stays as it is unless the call is served
+    const Outcome outcome = find_memory(bytes, &found);
+    if (outcome.served()) *address = found;
+    return outcome;
 }
 
 Address ContextPool::take_ready(size_t bytes, bool* more_events) {
@@ -124,7 +125,8 @@ Outcome ContextPool::find_memory(size_t bytes, Address* address) {
     const CUresult result = memory_->grow(bytes, false, address, &rounded);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && memory_->mapped_now() == 0) {
         usable_.store(false);
-        log::write(log::Level::info, "device %d refuses virtual memory (error %d): native allocations", device_, result);
+        log::write(log::Level::info, "device %d refuses virtual memory (error %d): native allocations", device_,
+                   result);
         return Outcome::forward(Reason::no_vmm);
     }
     if (*address == 0) *address = last_steps(bytes, &rounded);
@@ -140,7 +142,8 @@ Address ContextPool::last_steps(size_t bytes, size_t* rounded) {
         const uint64_t before = DeviceMemory::transits().of_others;
         const Address address = one_last_try(bytes, rounded);
         const DeviceMemory::Transits now = DeviceMemory::transits();
-        if (address || dead_.load() || tries == most_tries || (!now.going_on && now.of_others == before)) return address;
+        if (address || dead_.load() || tries == most_tries || (!now.going_on && now.of_others == before))
+            return address;
         std::this_thread::yield();
     }
 }
@@ -205,9 +208,12 @@ Outcome ContextPool::free(Address address) {
     if (!outcome.served() || (!close && waits_.empty())) return outcome;
     const Use use(*this); // a context that is leaving takes blocks back without touching its events
     if (!use) return outcome;
-    if (waits_.every_free) wait_as_natively();
-    else if (waits_.in_batches) barrier_if_due();
-    else close_epoch(true);
+    if (waits_.every_free)
+        wait_as_natively();
+    else if (waits_.in_batches)
+        barrier_if_due();
+    else
+        close_epoch(true);
     return outcome;
 }
 
@@ -220,6 +226,10 @@ Outcome ContextPool::free_in_stream(Address address, CUstream stream, ContextPoo
     CUevent event = use ? stream_pool.event_for_stream() : nullptr;
     if (!event) return free(address); // ready later than the stream would allow, but no less safe
     const CUresult result = driver::record_stream(event, stream);
+    if (result == CUDA_ERROR_INVALID_HANDLE) { // a stream that takes no event of this context: no fault of the context
+        stream_pool.give_back(event);
+        return free(address);
+    }
     note(result);
     size_t bytes = 0;
     if (result == CUDA_SUCCESS) {
@@ -240,6 +250,11 @@ CUevent ContextPool::event_for_stream() {
     ensure_events();
     const std::lock_guard lock(lock_);
     return order_.take_event();
+}
+
+void ContextPool::give_back(CUevent event) {
+    const std::lock_guard lock(lock_);
+    order_.add_event(event);
 }
 
 bool ContextPool::find(Address address, Address* start, size_t* requested) {

@@ -33,9 +33,7 @@ public:
     CUdevice device() const noexcept { return device_; }
     bool primary() const noexcept { return primary_; }
     /// Whether `context`, which is alive, is the one that this pool was made for and not a later one with its handle.
-    bool serves(CUcontext context) const noexcept {
-        return context == context_ && driver::context_id(context) == id_;
-    }
+    bool serves(CUcontext context) const noexcept { return context == context_ && driver::context_id(context) == id_; }
     bool gone() const noexcept { return gone_.load(std::memory_order_acquire); }
 
     /// The context is current. `*address` only on served success.
@@ -96,6 +94,7 @@ private:
     size_t pending_bytes();
     size_t open_bytes();
     CUevent event_for_stream();
+    void give_back(CUevent event);
     void now_in_use(size_t bytes) noexcept;
     void now_pending() noexcept;
 
@@ -116,19 +115,19 @@ private:
 
     std::mutex harvest_;
     SpinLock lock_;
-    ReuseOrder order_;                      ///< guarded by lock_
-    std::vector<Freed> ready_;              ///< scratch, guarded by lock_; keeps its capacity
-    std::unique_ptr<DeviceMemory> memory_;  ///< set once under opening_, ended under lock_
-    size_t in_use_ = 0;                     ///< guarded by lock_
+    ReuseOrder order_;                     ///< guarded by lock_
+    std::vector<Freed> ready_;             ///< scratch, guarded by lock_; keeps its capacity
+    std::unique_ptr<DeviceMemory> memory_; ///< set once under opening_, ended under lock_
+    size_t in_use_ = 0;                    ///< guarded by lock_
     std::mutex opening_;
     std::atomic<bool> opened_{false};
-    std::atomic<bool> usable_{true};        ///< VMM works on this device
-    std::atomic<bool> dead_{false};         ///< sticky error seen: everything is forwarded for its code
-    std::atomic<int> leaving_{0};           ///< departures going on; one that ends in `end` stays counted
+    std::atomic<bool> usable_{true}; ///< VMM works on this device
+    std::atomic<bool> dead_{false};  ///< sticky error seen: everything is forwarded for its code
+    std::atomic<int> leaving_{0};    ///< departures going on; one that ends in `end` stays counted
     std::atomic<bool> gone_{false};
     std::atomic<int> users_{0};
     std::atomic<CUdeviceptr> dummy_{0}; ///< native allocation for the next barrier, without context events only
-    PoolCounters counters_; ///< written under lock_
+    PoolCounters counters_;             ///< written under lock_
 };
 
 } // namespace cistern::pool

@@ -17,16 +17,14 @@ uint64_t summed(std::atomic<uint64_t> PoolCounters::*field) noexcept {
     return sum;
 }
 
-constexpr const char* reason_names[] = {
-    "served",
+constexpr const char* reason_names[] = {"served",
 #define X(id, name, text) name,
-    CISTERN_REASONS(X)
+                                        CISTERN_REASONS(X)
 #undef X
 };
-constexpr const char* reason_texts[] = {
-    "",
+constexpr const char* reason_texts[] = {"",
 #define X(id, name, text) text,
-    CISTERN_REASONS(X)
+                                        CISTERN_REASONS(X)
 #undef X
 };
 constexpr int reason_count = static_cast<int>(Reason::count_);

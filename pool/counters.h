@@ -72,7 +72,9 @@ Counters& counters() noexcept;
 
 inline void count(std::atomic<uint64_t>& c, uint64_t n = 1) noexcept { c.fetch_add(n, std::memory_order_relaxed); }
 void gauge_add(std::atomic<uint64_t>& value, std::atomic<uint64_t>& peak, uint64_t n) noexcept;
-inline void gauge_sub(std::atomic<uint64_t>& value, uint64_t n) noexcept { value.fetch_sub(n, std::memory_order_relaxed); }
+inline void gauge_sub(std::atomic<uint64_t>& value, uint64_t n) noexcept {
+    value.fetch_sub(n, std::memory_order_relaxed);
+}
 
 /// One JSON object (single line, keys are the identifiers above; gauges add "<id>_peak"; forwards are the objects
 /// "alloc_forwarded" and "free_forwarded" keyed by reason name, zero entries left out). Fields are added, never removed.

@@ -1,8 +1,8 @@
 #include "pool/device_memory.h"
 
-#include "config/config.h"
 #include "config/log.h"
 #include "pool/counters.h"
+#include "pool/rounding.h"
 
 #include <algorithm>
 #include <atomic>
@@ -10,8 +10,6 @@
 
 namespace cistern::pool {
 namespace {
-
-size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 std::atomic<uint64_t> transits_begun{0};
 std::atomic<uint64_t> transits_ended{0};
@@ -105,21 +103,8 @@ bool DeviceMemory::find(Address address, Address* start, size_t* requested) cons
 
 size_t DeviceMemory::step(const Arena& arena, bool squeeze) const noexcept {
     if (squeeze) return 0;
-    size_t mapped = 0;
-    {
-        const std::lock_guard lock(lock_);
-        mapped = arena.mapped_bytes();
-    }
-    size_t step = std::clamp(mapped / 8, smallest_step, largest_step);
-    const double factor = config::settings().device_growth_factor;
-    if (factor > 1.0) {
-        const auto slack = static_cast<size_t>(static_cast<double>(mapped) * (factor - 1.0));
-        size_t free = 0;
-        // Slack is skipped where it would leave less than a tenth of the card.
-        if (driver::free_memory(&free) == CUDA_SUCCESS && free > slack + driver::total_memory(device_) / 10)
-            step = std::max(step, slack);
-    }
-    return step;
+    const std::lock_guard lock(lock_);
+    return std::clamp(arena.mapped_bytes() / 8, smallest_step, largest_step);
 }
 
 size_t DeviceMemory::chunk_limit(bool squeeze) noexcept {
@@ -267,8 +252,10 @@ size_t DeviceMemory::trim(Arena& arena) {
         }
         unmap_works_ = unmap_works_ && unmapped;
         const std::lock_guard lock(lock_);
-        if (unmapped) arena.unmapped(chunk);
-        else arena.restore(chunk);
+        if (unmapped)
+            arena.unmapped(chunk);
+        else
+            arena.restore(chunk);
     }
     count(counters().trimmed_bytes, bytes);
     return bytes;

@@ -77,8 +77,7 @@ public:
     void release_all() noexcept;
 
 private:
-    DeviceMemory(CUdevice device, size_t total, Address base, size_t reserved, size_t granularity,
-                 SpinLock& pool_lock);
+    DeviceMemory(CUdevice device, size_t total, Address base, size_t reserved, size_t granularity, SpinLock& pool_lock);
     Arena& arena_for(size_t bytes) noexcept { return bytes <= size_class::largest ? small_ : large_; }
     CUresult fill(const Growth& growth, size_t limit, std::vector<Chunk>& chunks, Arena& arena);
     CUresult move_chunks(const Growth& growth, std::vector<Chunk>& chunks, Arena& arena);

@@ -230,8 +230,7 @@ CUresult create(CUmemGenericAllocationHandle* handle, CUdevice device, size_t by
     called();
     CUmemAllocationProp prop = device_memory(device);
     const bool rdma = wish(refused_rdma, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device);
-    const bool fd =
-        wish(refused_export, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device);
+    const bool fd = wish(refused_export, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device);
     prop.allocFlags.gpuDirectRDMACapable = rdma ? 1 : 0;
     prop.requestedHandleTypes = fd ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
     CUresult result = table.cuMemCreate(handle, bytes, &prop, 0);

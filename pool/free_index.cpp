@@ -28,8 +28,10 @@ void FreeIndex::insert(Block* block) noexcept {
 void FreeIndex::erase(Block* block) noexcept {
     const size_t bin = bin_of(block->bytes);
     if (block->next_in_bin) block->next_in_bin->previous_in_bin = block->previous_in_bin;
-    if (block->previous_in_bin) block->previous_in_bin->next_in_bin = block->next_in_bin;
-    else head_[bin] = block->next_in_bin;
+    if (block->previous_in_bin)
+        block->previous_in_bin->next_in_bin = block->next_in_bin;
+    else
+        head_[bin] = block->next_in_bin;
     if (!head_[bin]) occupied_[bin / 64] &= ~(uint64_t{1} << bin % 64);
     block->next_in_bin = block->previous_in_bin = nullptr;
 }
@@ -47,7 +49,8 @@ Block* FreeIndex::best_in(size_t bin, size_t bytes) const noexcept {
 size_t FreeIndex::next_bin(size_t bin) const noexcept {
     for (size_t word = bin / 64; word < occupied_.size(); ++word) {
         const uint64_t from = word == bin / 64 ? ~uint64_t{0} << bin % 64 : ~uint64_t{0};
-        if (const uint64_t bits = occupied_[word] & from) return word * 64 + static_cast<size_t>(std::countr_zero(bits));
+        if (const uint64_t bits = occupied_[word] & from)
+            return word * 64 + static_cast<size_t>(std::countr_zero(bits));
     }
     return bins;
 }

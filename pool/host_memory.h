@@ -12,7 +12,8 @@ namespace cistern::pool {
 template <class T> class LazyArray {
 public:
     explicit LazyArray(size_t count) : bytes_(count * sizeof(T)) {
-        void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void* memory =
+            mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) throw std::bad_alloc();
         data_ = static_cast<T*>(memory);
     }

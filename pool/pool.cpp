@@ -22,9 +22,7 @@ ContextPool* as_pool(void* p) { return static_cast<ContextPool*>(p); }
 /// Whether calls may be decided here at all.
 bool active() noexcept { return opened.load(std::memory_order_acquire) && !forked.load(std::memory_order_relaxed); }
 
-Reason inactive_reason() noexcept {
-    return forked.load(std::memory_order_relaxed) ? Reason::forked : Reason::disabled;
-}
+Reason inactive_reason() noexcept { return forked.load(std::memory_order_relaxed) ? Reason::forked : Reason::disabled; }
 
 /// Runs `operation`; a shortage of host memory, the only thing that throws in here, becomes a forwarded call.
 template <class Operation> Outcome guarded(Operation operation) noexcept {
@@ -178,7 +176,12 @@ size_t idle_bytes() noexcept {
 
 size_t trim() noexcept {
     size_t bytes = 0;
-    quietly([&] { registry::for_each([&](ContextPool& pool) { bytes += pool.trim(); }); });
+    quietly([&] {
+        registry::for_each([&](ContextPool& pool) {
+            pool.close_epoch(false); // what was freed last has no event yet
+            bytes += pool.trim();
+        });
+    });
     return bytes;
 }
 
@@ -278,8 +281,10 @@ void Departure::decide_by_state(CUdevice device) noexcept {
     if (!context_) return;
     // Another thread may have made a new primary context meanwhile, with the same handle.
     const CUcontext now = driver::primary_context(device);
-    if (now && as_pool(context_)->serves(now)) stays();
-    else gone();
+    if (now && as_pool(context_)->serves(now))
+        stays();
+    else
+        gone();
 }
 
 } // namespace cistern::pool

@@ -94,8 +94,8 @@ void context_created(CUcontext context) noexcept;
 /// Without either the destructor means `stays()`.
 class Departure {
 public:
-    explicit Departure(CUcontext context) noexcept;           ///< cuCtxDestroy
-    static Departure of_primary(CUdevice device) noexcept;    ///< reset or release of the device's primary context
+    explicit Departure(CUcontext context) noexcept;        ///< cuCtxDestroy
+    static Departure of_primary(CUdevice device) noexcept; ///< reset or release of the device's primary context
     ~Departure();
     Departure(Departure&& other) noexcept;
     Departure& operator=(Departure&&) = delete;

@@ -99,9 +99,8 @@ void ReuseOrder::add_stream_free(const Freed& freed, CUevent event) {
 }
 
 bool ReuseOrder::is_freed_in_stream(Address address) const noexcept {
-    return std::any_of(stream_frees_.begin(), stream_frees_.end(), [=](const Epoch* epoch) {
-        return !epoch->proven && epoch->freed.front().address == address;
-    });
+    return std::any_of(stream_frees_.begin(), stream_frees_.end(),
+                       [=](const Epoch* epoch) { return !epoch->proven && epoch->freed.front().address == address; });
 }
 
 Epoch* ReuseOrder::hold_oldest() noexcept {
@@ -133,8 +132,10 @@ Epoch* ReuseOrder::hold_waitable() noexcept {
 void ReuseOrder::release(Epoch* epoch, bool seen_done, std::vector<Freed>& ready) {
     --epoch->holders;
     if (!seen_done) return;
-    if (epoch->of_stream) move_frees(epoch, ready);
-    else prove(epoch->number, ready);
+    if (epoch->of_stream)
+        move_frees(epoch, ready);
+    else
+        prove(epoch->number, ready);
     if (epoch->holders > 0) return; // the last holder will see it done, too, and recycle it
     spare_events_.push_back(epoch->event);
     remove(epoch);
@@ -155,8 +156,10 @@ void ReuseOrder::credit(uint64_t number, std::vector<Freed>& ready) {
     // Epochs that `advance` made have no event to be seen done; their frees are ready, nothing is left of them.
     for (size_t i = 0; i < epochs_.size();) {
         Epoch* epoch = epochs_[i];
-        if (epoch->number <= number && !epoch->event && epoch->freed.empty()) remove(epoch);
-        else ++i;
+        if (epoch->number <= number && !epoch->event && epoch->freed.empty())
+            remove(epoch);
+        else
+            ++i;
     }
 }
 

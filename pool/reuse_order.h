@@ -61,7 +61,7 @@ public:
     static constexpr size_t close_frees = 64;
     static constexpr size_t close_bytes = size_t{16} << 20; ///< 64 frees of 256 KiB: a close costs as much as ten pairs
     static constexpr uint64_t close_microseconds = 500;
-    static constexpr size_t many_epochs = 1024;         ///< beyond, only counts and bytes close an epoch
+    static constexpr size_t many_epochs = 1024; ///< beyond, only counts and bytes close an epoch
 
     ReuseOrder();
     ~ReuseOrder();

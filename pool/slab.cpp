@@ -5,24 +5,24 @@
 namespace cistern::pool {
 namespace {
 
-constexpr size_t unit = size_t{2} << 20;
+constexpr size_t slab_unit = size_t{2} << 20;
 
-uint64_t mask(uint32_t slot) { return uint64_t{1} << slot % 64; }
+uint64_t slot_bit(uint32_t slot) { return uint64_t{1} << slot % 64; }
 
 } // namespace
 
-SlabSet::SlabSet(Address base, size_t bytes) : base_(base), units_(bytes / unit), slabs_(units_) {}
+SlabSet::SlabSet(Address base, size_t bytes) : base_(base), units_(bytes / slab_unit), slabs_(units_) {}
 
 SlabSet::~SlabSet() {
     for (size_t i = 0; i < units_;) {
         Slab* slab = slabs_[i];
-        i += slab ? slab->block->bytes / unit : 1;
+        i += slab ? slab->block->bytes / slab_unit : 1;
         delete slab;
     }
 }
 
 Slab* SlabSet::slab_at(Address address) const noexcept {
-    const size_t i = (address - base_) / unit;
+    const size_t i = (address - base_) / slab_unit;
     return address >= base_ && i < units_ ? slabs_[i] : nullptr;
 }
 
@@ -36,8 +36,10 @@ void SlabSet::link(Slab* slab) noexcept {
 
 void SlabSet::unlink(Slab* slab) noexcept {
     if (slab->next) slab->next->previous = slab->previous;
-    if (slab->previous) slab->previous->next = slab->next;
-    else with_ready_[static_cast<size_t>(slab->size_class)] = slab->next;
+    if (slab->previous)
+        slab->previous->next = slab->next;
+    else
+        with_ready_[static_cast<size_t>(slab->size_class)] = slab->next;
 }
 
 void SlabSet::add(int size_class, Block* block) {
@@ -46,9 +48,9 @@ void SlabSet::add(int size_class, Block* block) {
     slab->size_class = size_class;
     slab->slot_bytes = static_cast<uint32_t>(size_class::bytes(size_class));
     slab->slots = slab->ready = static_cast<uint32_t>(block->bytes / slab->slot_bytes);
-    for (uint32_t slot = 0; slot < slab->slots; ++slot) slab->ready_bits[slot / 64] |= mask(slot);
-    const size_t first = (block->start - base_) / unit;
-    for (size_t i = 0; i < block->bytes / unit; ++i) slabs_[first + i] = slab;
+    for (uint32_t slot = 0; slot < slab->slots; ++slot) slab->ready_bits[slot / 64] |= slot_bit(slot);
+    const size_t first = (block->start - base_) / slab_unit;
+    for (size_t i = 0; i < block->bytes / slab_unit; ++i) slabs_[first + i] = slab;
     link(slab);
     ++empty_[static_cast<size_t>(size_class)];
 }
@@ -58,8 +60,8 @@ Address SlabSet::take(int size_class, size_t requested) noexcept {
     if (!slab) return 0;
     while (slab->ready_bits[slab->hint] == 0) ++slab->hint;
     const uint32_t slot = slab->hint * 64 + static_cast<uint32_t>(std::countr_zero(slab->ready_bits[slab->hint]));
-    slab->ready_bits[slot / 64] &= ~mask(slot);
-    slab->used_bits[slot / 64] |= mask(slot);
+    slab->ready_bits[slot / 64] &= ~slot_bit(slot);
+    slab->used_bits[slot / 64] |= slot_bit(slot);
     slab->requested[slot] = static_cast<uint32_t>(requested);
     if (slab->ready-- == slab->slots) --empty_[static_cast<size_t>(size_class)];
     if (slab->ready == 0) unlink(slab);
@@ -71,8 +73,9 @@ bool SlabSet::set_pending(Address address, size_t* bytes) noexcept {
     if (!slab) return false;
     const auto offset = static_cast<uint32_t>(address - slab->start());
     const uint32_t slot = offset / slab->slot_bytes;
-    if (offset % slab->slot_bytes != 0 || slot >= slab->slots || !(slab->used_bits[slot / 64] & mask(slot))) return false;
-    slab->used_bits[slot / 64] &= ~mask(slot);
+    if (offset % slab->slot_bytes != 0 || slot >= slab->slots || !(slab->used_bits[slot / 64] & slot_bit(slot)))
+        return false;
+    slab->used_bits[slot / 64] &= ~slot_bit(slot);
     *bytes = slab->slot_bytes;
     return true;
 }
@@ -80,7 +83,7 @@ bool SlabSet::set_pending(Address address, size_t* bytes) noexcept {
 void SlabSet::set_ready(Address address) noexcept {
     Slab* slab = slab_at(address);
     const uint32_t slot = static_cast<uint32_t>(address - slab->start()) / slab->slot_bytes;
-    slab->ready_bits[slot / 64] |= mask(slot);
+    slab->ready_bits[slot / 64] |= slot_bit(slot);
     if (slot / 64 < slab->hint) slab->hint = slot / 64;
     if (slab->ready++ == 0) link(slab);
     if (slab->ready == slab->slots) ++empty_[static_cast<size_t>(slab->size_class)];
@@ -90,8 +93,8 @@ Block* SlabSet::remove(Slab* slab) {
     unlink(slab);
     --empty_[static_cast<size_t>(slab->size_class)];
     Block* block = slab->block;
-    const size_t first = (block->start - base_) / unit;
-    for (size_t i = 0; i < block->bytes / unit; ++i) slabs_[first + i] = nullptr;
+    const size_t first = (block->start - base_) / slab_unit;
+    for (size_t i = 0; i < block->bytes / slab_unit; ++i) slabs_[first + i] = nullptr;
     delete slab;
     return block;
 }
@@ -109,9 +112,10 @@ bool SlabSet::find(Address address, Address* start, size_t* requested) const noe
     const Slab* slab = slab_at(address);
     if (!slab) return false;
     const uint32_t slot = static_cast<uint32_t>(address - slab->start()) / slab->slot_bytes;
-    if (slot >= slab->slots || !(slab->used_bits[slot / 64] & mask(slot))) return false;
+    if (slot >= slab->slots || !(slab->used_bits[slot / 64] & slot_bit(slot))) return false;
     const Address first = slab->start() + Address{slot} * slab->slot_bytes;
-    if (address - first >= slab->requested[slot]) return false; // natively nothing is known of the bytes behind the block
+    if (address - first >= slab->requested[slot])
+        return false; // natively nothing is known of the bytes behind the block
     *start = first;
     *requested = slab->requested[slot];
     return true;

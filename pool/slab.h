@@ -20,8 +20,8 @@ struct Slab {
     uint32_t slot_bytes = 0;
     uint32_t slots = 0;
     uint32_t ready = 0;
-    uint32_t hint = 0;         ///< words of ready_bits before this one are empty
-    Slab* next = nullptr;      ///< list of slabs of the class that have ready slots
+    uint32_t hint = 0;    ///< words of ready_bits before this one are empty
+    Slab* next = nullptr; ///< list of slabs of the class that have ready slots
     Slab* previous = nullptr;
     std::array<uint64_t, most_slots / 64> used_bits{};
     std::array<uint64_t, most_slots / 64> ready_bits{};

@@ -20,8 +20,10 @@ private:
     void wait() const noexcept {
         constexpr int spins = 64;
         for (int i = 0; taken_.load(std::memory_order_relaxed); ++i) {
-            if (i < spins) pause();
-            else std::this_thread::yield();
+            if (i < spins)
+                pause();
+            else
+                std::this_thread::yield();
         }
     }
     static void pause() noexcept {
