@@ -3,6 +3,7 @@
 #include "test/unit/sim_world.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -13,6 +14,18 @@ template <class T> T attribute(CUpointer_attribute which, CUdeviceptr p, CUresul
     T value{};
     CHECK(cuPointerGetAttribute(&value, which, p) == expected);
     return value;
+}
+
+/// Host memory behind the simulated devices.
+size_t host_bytes() {
+    size_t blocks = 0;
+    for (int fd = 3; fd < 64; ++fd) {
+        char link[64] = {};
+        struct stat about {};
+        if (readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), link, sizeof link - 1) < 0) continue;
+        if (std::strstr(link, "sim-gpu") && fstat(fd, &about) == 0) blocks += static_cast<size_t>(about.st_blocks);
+    }
+    return blocks * 512;
 }
 
 } // namespace
@@ -104,7 +117,9 @@ TEST_CASE("sim memory: old bytes of small blocks stay, large ones read as zeros"
     CUdeviceptr large = 0;
     REQUIRE(cuMemAlloc(&large, 8 * MiB) == CUDA_SUCCESS);
     sim_fill(large, 8 * MiB, 3);
+    size_t full = host_bytes();
     REQUIRE(cuMemFree(large) == CUDA_SUCCESS);
+    CHECK(full - host_bytes() == 8 * MiB); // the host gets it back
     REQUIRE(cuMemAlloc(&large, 8 * MiB) == CUDA_SUCCESS);
     CHECK(sim_check(large, 8 * MiB, 0) == 1);
     Vmm m;

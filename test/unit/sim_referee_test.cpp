@@ -147,29 +147,37 @@ TEST_CASE("sim referee: captures killed by calls that are not the program's") {
 
 TEST_CASE("sim referee: record racing with begin-capture") {
     World w;
-    sim_race_window(30000);
+    sim_race_window(100000);
     CUstream s = World::stream();
     CUevent e = World::event();
-    std::atomic<bool> go{false};
-    auto begin = [&] {
+    auto begin = [s] {
         CUgraph graph = nullptr;
         cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED);
         cuStreamEndCapture(s, &graph);
     };
-    SECTION("wrong: at the same time") {
-        Other other([&] {
-            while (!go) std::this_thread::yield();
-            begin();
-        });
-        go = true;
-        cuCtxRecordEvent(w.context, e);
+    auto record = [&] { cuCtxRecordEvent(w.context, e); };
+    // first:  enter ------ window ------ return
+    // second:       enter ------ window ------ return
+    auto overlap = [](const char* name, const std::function<void()>& first, const std::function<void()>& second) {
+        Other other(first);
+        REQUIRE(eventually([name] { return sim_calls(name) > 0; }));
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        second();
         other.join();
+    };
+    SECTION("wrong: a record while a capture begins") {
+        overlap("cuStreamBeginCapture_v2", begin, record);
+        CHECK(sim_violations("record_races_capture") == 1);
+    }
+    SECTION("wrong: a capture begins during a record") {
+        overlap("cuCtxRecordEvent", record, begin);
         CHECK(sim_violations("record_races_capture") == 1);
     }
     SECTION("right: one after the other") {
-        cuCtxRecordEvent(w.context, e);
+        sim_race_window(1000);
+        record();
         begin();
-        cuCtxRecordEvent(w.context, e);
+        record();
         CHECK(sim_violations(nullptr) == 0);
     }
 }
