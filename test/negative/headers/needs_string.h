@@ -1,0 +1,2 @@
+#pragma once
+inline std::string not_self_contained();

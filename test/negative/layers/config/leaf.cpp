@@ -1,0 +1,2 @@
+#include "pool/pool.h"
+void leaf() {}

@@ -1,0 +1,3 @@
+// TODO: later
+const char* here = "/home/somebody/x";
+const char* host = "crates.org";
