@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 namespace cistern::pool::captures {
@@ -17,7 +16,6 @@ struct Capture {
 };
 
 std::atomic<unsigned> open_count{0};
-std::atomic<unsigned> recording{0};
 std::mutex changing;
 uint64_t last_serial = 0; ///< guarded by changing
 
@@ -49,25 +47,18 @@ template <class Which> void remove(Which which) noexcept {
 
 unsigned open() noexcept { return open_count.load(); }
 
-Recording::Recording() noexcept {
-    recording.fetch_add(1);
+Recording::Recording(std::atomic<unsigned>& going_on) noexcept : going_on_(going_on) {
+    going_on_.fetch_add(1);
     allowed_ = open_count.load() == 0;
 }
 
-Recording::~Recording() { recording.fetch_sub(1); }
+Recording::~Recording() { going_on_.fetch_sub(1); }
 
 uint64_t begin(CUstream stream, CUcontext context) {
-    uint64_t serial = 0;
-    {
-        const std::lock_guard lock(changing);
-        for (const Capture& capture : list())
-            if (is_same(capture, stream, context)) return 0;
-        open_count.fetch_add(1);
-        serial = ++last_serial;
-        list().push_back({stream, this_thread(), context, serial});
-    }
-    while (recording.load() != 0) std::this_thread::yield();
-    return serial;
+    const std::lock_guard lock(changing);
+    open_count.fetch_add(1);
+    list().push_back({stream, this_thread(), context, ++last_serial});
+    return last_serial;
 }
 
 void end(uint64_t serial) noexcept {

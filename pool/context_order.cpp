@@ -3,19 +3,15 @@
 
 #include "pool/context_use.h"
 #include "pool/counters.h"
+#include "pool/nap.h"
 #include "pool/registry.h"
 #include "pool/ticks.h"
-
-#include <chrono>
-#include <thread>
 
 namespace cistern::pool {
 namespace {
 
 constexpr size_t event_batch = 32;
 constexpr size_t backlog = 4; ///< outstanding epochs beyond which a close asks for the oldest
-/// Work in another thread's stream may outlive any patience: late epochs and other contexts get this much in all.
-constexpr std::chrono::seconds late_patience{10};
 /// Without context events a barrier waits in the free; so many frees or bytes share one.
 constexpr size_t barrier_frees = 64;
 constexpr size_t barrier_bytes = size_t{1} << 30;
@@ -32,6 +28,27 @@ void ContextPool::note(CUresult result) noexcept {
     const bool healthy = result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY || is_capture_code(result) ||
                          result == CUDA_ERROR_OUT_OF_MEMORY;
     if (!healthy) dead_.store(true);
+}
+
+/// For results of the program's own calls, which may also fail without any harm to the context.
+void ContextPool::note_fault(CUresult result) noexcept {
+    switch (result) {
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+        dead_.store(true);
+        break;
+    default:
+        break;
+    }
 }
 
 size_t ContextPool::pending_bytes() {
@@ -63,7 +80,7 @@ void ContextPool::ensure_events() {
 void ContextPool::record(Epoch* epoch) {
     CUresult result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     {
-        const captures::Recording recording; // refused: the frees stay parked in the open epoch
+        const captures::Recording recording(recording_); // refused: the frees stay parked in the open epoch
         if (recording) result = driver::record_context(context_, epoch->event);
     }
     note(result);
@@ -101,6 +118,23 @@ void ContextPool::close_epoch(bool in_free) {
     }
 }
 
+/// The block is taken back whatever happens here: without host memory its epoch stays open.
+void ContextPool::close_quietly() noexcept {
+    try {
+        close_epoch(true);
+    } catch (const std::bad_alloc&) {
+    }
+}
+
+void ContextPool::prepare_for_capture() {
+    close_epoch(false);
+    if (opened_.load(std::memory_order_acquire) && usable_.load()) keep_dummy();
+}
+
+void ContextPool::await_records() noexcept {
+    while (recording_.load() != 0) nap();
+}
+
 bool ContextPool::settle(Epoch* epoch, CUresult result) {
     note(result);
     std::vector<Freed> foreign;
@@ -116,11 +150,12 @@ bool ContextPool::settle(Epoch* epoch, CUresult result) {
 
 bool ContextPool::harvest_one() {
     const std::lock_guard harvesting(harvest_);
-    constexpr int stream_frees = 8;
-    for (int i = 0; i <= stream_frees; ++i) {
+    size_t stream_frees = 0; // once round the list: one stream's work says nothing of another's
+    for (size_t i = 0; i <= stream_frees; ++i) {
         Epoch* epoch = nullptr;
         {
             const std::lock_guard lock(lock_);
+            stream_frees = order_.stream_frees();
             epoch = i == 0 ? order_.hold_oldest() : order_.hold_next_stream_free();
         }
         if (!epoch && i > 0) return false;
@@ -150,13 +185,12 @@ CUresult ContextPool::wait_unless_leaving(CUevent event) {
     for (int asked = 0;; ++asked) {
         const CUresult result = driver::query_event(event);
         if (result != CUDA_ERROR_NOT_READY || leaving_.load() != 0) return result;
-        if (asked >= without_sleep) std::this_thread::sleep_for(std::chrono::microseconds(20));
+        if (asked >= without_sleep) nap();
     }
 }
 
 /// What must not be waited for without limit: late epochs, other contexts of the device, frees that a capture has parked.
-void ContextPool::wait_a_while(const std::function<bool()>& enough) {
-    const auto deadline = std::chrono::steady_clock::now() + late_patience;
+void ContextPool::wait_a_while(Clock::time_point deadline, const std::function<bool()>& enough) {
     registry::for_each([&](ContextPool& pool) {
         if (pool.device() == device_) pool.close_epoch(false);
     });
@@ -164,7 +198,7 @@ void ContextPool::wait_a_while(const std::function<bool()>& enough) {
     const bool parked = open_bytes() > 0 && (captures::open() != 0 || !driver::has_context_events());
     if (parked && barrier() && enough()) return;
     size_t pending = 1;
-    while (pending > 0 && std::chrono::steady_clock::now() < deadline && !dead_.load()) {
+    while (pending > 0 && Clock::now() < deadline && !dead_.load() && leaving_.load() == 0) {
         pending = 0;
         bool progress = false;
         registry::for_each([&](ContextPool& pool) {
@@ -174,16 +208,16 @@ void ContextPool::wait_a_while(const std::function<bool()>& enough) {
             pending += pool.pending_bytes();
         });
         if (progress && enough()) return;
-        if (!progress) std::this_thread::sleep_for(std::chrono::microseconds(50));
+        if (!progress) nap(50);
     }
     enough(); // another thread may have seen the last event done
 }
 
 /// Where the barrier is the only way to get memory back, its dummy is allocated ahead: on a full card it could not be.
-/// The context is current.
 void ContextPool::keep_dummy() {
+    const driver::Current current(context_);
     CUdeviceptr dummy = 0;
-    if (dummy_.load() || driver::native_allocate(&dummy, dummy_bytes) != CUDA_SUCCESS) return;
+    if (!current || dummy_.load() || driver::native_allocate(&dummy, dummy_bytes) != CUDA_SUCCESS) return;
     CUdeviceptr none = 0;
     if (!dummy_.compare_exchange_strong(none, dummy)) driver::native_free(dummy);
 }
@@ -227,7 +261,7 @@ void ContextPool::wait_as_natively() {
     const uint64_t number = before_synchronize();
     CUresult result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (event) {
-        const captures::Recording recording;
+        const captures::Recording recording(recording_);
         if (recording) result = driver::record_context(context_, event);
     }
     if (result == CUDA_SUCCESS) result = wait_unless_leaving(event);
@@ -245,7 +279,7 @@ uint64_t ContextPool::before_synchronize() {
 }
 
 void ContextPool::after_synchronize(uint64_t number, CUresult result) {
-    note(result); // natively the calls after a fault that the program has seen give its code
+    note_fault(result); // natively the calls after a fault that the program has seen give its code
     if (number == 0) return;
     std::vector<Freed> foreign;
     {

@@ -5,6 +5,7 @@
 #include "config/log.h"
 #include "pool/context_use.h"
 #include "pool/counters.h"
+#include "pool/nap.h"
 #include "pool/registry.h"
 #include "pool/ticks.h"
 
@@ -59,7 +60,7 @@ bool ContextPool::open_memory() {
         memory_ = std::move(memory);
         opened_.store(true);
     }
-    keep_dummy();
+    if (usable_.load() && !driver::has_context_events()) keep_dummy();
     // After publishing: a device whose first context appears now sees either `opened` or our look at the devices.
     if (usable_.load()) memory_->extend_access(registry::peers_with_contexts(device_));
     return usable_.load(std::memory_order_relaxed);
@@ -138,9 +139,11 @@ Outcome ContextPool::find_memory(size_t bytes, Address* address) {
 
 Address ContextPool::last_steps(size_t bytes, size_t* rounded) {
     constexpr int most_tries = 20; // threads that all look for the same last bytes keep each other moving
+    // Work in another thread's stream may outlive any patience: late epochs and other contexts get this much in all.
+    const Clock::time_point deadline = Clock::now() + std::chrono::seconds(10);
     for (int tries = 0;; ++tries) {
         const uint64_t before = DeviceMemory::transits().of_others;
-        const Address address = one_last_try(bytes, rounded);
+        const Address address = one_last_try(bytes, deadline, rounded);
         const DeviceMemory::Transits now = DeviceMemory::transits();
         if (address || dead_.load() || tries == most_tries || (!now.going_on && now.of_others == before))
             return address;
@@ -148,7 +151,7 @@ Address ContextPool::last_steps(size_t bytes, size_t* rounded) {
     }
 }
 
-Address ContextPool::one_last_try(size_t bytes, size_t* rounded) {
+Address ContextPool::one_last_try(size_t bytes, Clock::time_point deadline, size_t* rounded) {
     // Host wait (c) of the design. Each step gives memory that the next growth can use; the order is by harm: what is
     // idle here, what is idle in other pools, what a native free would have waited for, what it would not.
     Address address = 0;
@@ -169,7 +172,7 @@ Address ContextPool::one_last_try(size_t bytes, size_t* rounded) {
         count(counters().last_waits);
         if (squeeze() || squeeze_all()) return address;
     }
-    wait_a_while(squeeze_all);
+    wait_a_while(deadline, squeeze_all);
     return address;
 }
 
@@ -213,7 +216,7 @@ Outcome ContextPool::free(Address address) {
     else if (waits_.in_batches)
         barrier_if_due();
     else
-        close_epoch(true);
+        close_quietly();
     return outcome;
 }
 
@@ -230,7 +233,7 @@ Outcome ContextPool::free_in_stream(Address address, CUstream stream, ContextPoo
         stream_pool.give_back(event);
         return free(address);
     }
-    note(result);
+    stream_pool.note(result);
     size_t bytes = 0;
     if (result == CUDA_SUCCESS) {
         const std::lock_guard lock(lock_);
@@ -247,7 +250,11 @@ Outcome ContextPool::free_in_stream(Address address, CUstream stream, ContextPoo
 }
 
 CUevent ContextPool::event_for_stream() {
-    ensure_events();
+    {
+        const std::lock_guard lock(lock_);
+        if (CUevent event = order_.take_event()) return event;
+    }
+    ensure_events(); // may block beside a native free, so only where there is none
     const std::lock_guard lock(lock_);
     return order_.take_event();
 }
@@ -274,7 +281,8 @@ size_t ContextPool::idle_bytes() {
     const std::lock_guard lock(lock_);
     if (!memory_) return 0;
     const size_t used = (in_use_ + page - 1) / page * page;
-    const size_t mapped = memory_->mapped_bytes();
+    // The dummy's page would be free natively.
+    const size_t mapped = memory_->mapped_bytes() + (dummy_.load() ? page : 0);
     return mapped > used ? (mapped - used) / page * page : 0;
 }
 
@@ -285,7 +293,7 @@ void ContextPool::extend_access(driver::DeviceMask devices) {
 
 void ContextPool::depart() noexcept {
     leaving_.fetch_add(1);
-    while (users_.load() != 0) std::this_thread::yield();
+    while (users_.load() != 0) nap();
 }
 
 void ContextPool::end() {

@@ -17,6 +17,7 @@
 #include "pool/spin_lock.h"
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -47,6 +48,11 @@ public:
     /// Closes the open epoch: inside the free that wants it, or elsewhere (before a begin-capture, when memory is short),
     /// which makes it a late one.
     void close_epoch(bool in_free);
+    /// Before a capture begins in this context: closes the open epoch, and makes sure that what the capture parks can be got
+    /// back on a full card.
+    void prepare_for_capture();
+    /// After the capture was counted: returns when no record is going on in this context.
+    void await_records() noexcept;
     /// Brackets a synchronise of the context by the program: see ReuseOrder::advance and credit.
     uint64_t before_synchronize();
     void after_synchronize(uint64_t number, CUresult result);
@@ -68,22 +74,24 @@ public:
 private:
     /// Keeps the context from departing while the pool makes driver calls on its events.
     class Use;
+    using Clock = std::chrono::steady_clock;
 
     static constexpr size_t low_events = 16; ///< fewer spare events: an allocation makes a batch
     Address take_ready(size_t bytes, bool* more_events);
     Address harvest_and_take(size_t bytes);
     Outcome find_memory(size_t bytes, Address* address);
     Address last_steps(size_t bytes, size_t* rounded);
-    Address one_last_try(size_t bytes, size_t* rounded);
+    Address one_last_try(size_t bytes, Clock::time_point deadline, size_t* rounded);
     bool could_fit(size_t bytes);
     bool open_memory();
     void ensure_events();
     void record(Epoch* epoch);
     Outcome take_back(Address address, bool* close);
+    void close_quietly() noexcept;
     void wait_as_natively();
     bool wait_oldest();
     CUresult wait_unless_leaving(CUevent event);
-    void wait_a_while(const std::function<bool()>& enough);
+    void wait_a_while(Clock::time_point deadline, const std::function<bool()>& enough);
     bool barrier();
     void keep_dummy();
     void barrier_if_due();
@@ -91,6 +99,7 @@ private:
     std::vector<Freed> make_own_ready();
     static void make_foreign_ready(const std::vector<Freed>& foreign);
     void note(CUresult result) noexcept;
+    void note_fault(CUresult result) noexcept;
     size_t pending_bytes();
     size_t open_bytes();
     CUevent event_for_stream();
@@ -126,8 +135,10 @@ private:
     std::atomic<int> leaving_{0};    ///< departures going on; one that ends in `end` stays counted
     std::atomic<bool> gone_{false};
     std::atomic<int> users_{0};
-    std::atomic<CUdeviceptr> dummy_{0}; ///< native allocation for the next barrier, without context events only
-    PoolCounters counters_;             ///< written under lock_
+    std::atomic<unsigned> recording_{0}; ///< context records going on: see captures.h
+    std::atomic<CUdeviceptr> dummy_{
+        0};                 ///< native allocation for the next barrier: drivers without context events, and captures
+    PoolCounters counters_; ///< written under lock_
 };
 
 } // namespace cistern::pool

@@ -36,7 +36,7 @@ std::unique_ptr<DeviceMemory> DeviceMemory::open(CUdevice device, size_t total, 
         CUdeviceptr base = 0;
         if (driver::reserve(&base, bytes, reservation_unit) == CUDA_SUCCESS) {
             try {
-                if (base % reservation_unit == 0)
+                if (base % reservation_unit == 0 && base + bytes <= mappable_end)
                     return std::unique_ptr<DeviceMemory>(
                         new DeviceMemory(device, total, base, bytes, std::max(granularity, smallest_step), pool_lock));
             } catch (const std::bad_alloc&) { // as if the device had no virtual memory

@@ -32,6 +32,8 @@ public:
     /// Reservations are aligned to this and are multiples of it: the address map has one entry for each.
     static constexpr size_t reservation_unit = size_t{1} << 36;
     static constexpr size_t large_unit = size_t{64} << 10;
+    /// The address map ends here; the driver gives user addresses below.
+    static constexpr Address mappable_end = Address{1} << 47;
 
     /// Reserves addresses. Null if the device or driver has no usable VMM, or the host has no memory.
     static std::unique_ptr<DeviceMemory> open(CUdevice device, size_t total, SpinLock& pool_lock);

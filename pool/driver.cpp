@@ -1,6 +1,7 @@
 #include "pool/driver.h"
 
 #include "pool/counters.h"
+#include "pool/nap.h"
 
 #include <atomic>
 #include <cstring>
@@ -92,21 +93,27 @@ bool wish(std::atomic<DeviceMask>& refused, CUdevice_attribute supported, CUdevi
 } // namespace
 
 bool bind(Lookup lookup) noexcept {
+    // Looked up into a table of this thread's own, without any lock: each look-up takes the loader's lock, and the thread
+    // that holds that may be on its way here (a constructor that allocates).
+    Table found;
     bool complete = true;
 #define CISTERN_MISSING_required complete = false
 #define CISTERN_MISSING_optional (void)0
 #define X(name, need)                                                                                                  \
-    table.name = reinterpret_cast<decltype(table.name)>(lookup(#name));                                                \
-    if (!table.name) CISTERN_MISSING_##need;
+    found.name = reinterpret_cast<decltype(found.name)>(lookup(#name));                                                \
+    if (!found.name) CISTERN_MISSING_##need;
     CISTERN_DRIVER_FUNCTIONS(X)
 #undef X
-    table.cuCtxGetDevice = reinterpret_cast<decltype(table.cuCtxGetDevice)>(lookup("cuCtxGetDevice"));
-    table.cuCtxRecordEvent = reinterpret_cast<decltype(table.cuCtxRecordEvent)>(lookup("cuCtxRecordEvent"));
-    table.cuCtxGetId = reinterpret_cast<decltype(table.cuCtxGetId)>(lookup("cuCtxGetId"));
+    found.cuCtxGetDevice = reinterpret_cast<decltype(found.cuCtxGetDevice)>(lookup("cuCtxGetDevice"));
+    found.cuCtxRecordEvent = reinterpret_cast<decltype(found.cuCtxRecordEvent)>(lookup("cuCtxRecordEvent"));
+    found.cuCtxGetId = reinterpret_cast<decltype(found.cuCtxGetId)>(lookup("cuCtxGetId"));
     void* release = lookup("cuDevicePrimaryCtxRelease_v2");
     if (!release) release = lookup("cuDevicePrimaryCtxRelease");
-    table.cuDevicePrimaryCtxRelease_v2 = reinterpret_cast<decltype(table.cuDevicePrimaryCtxRelease_v2)>(release);
-    return complete && table.cuCtxGetDevice && release;
+    found.cuDevicePrimaryCtxRelease_v2 = reinterpret_cast<decltype(found.cuDevicePrimaryCtxRelease_v2)>(release);
+    if (!complete || !found.cuCtxGetDevice || !release) return false;
+    static std::atomic<bool> published{false};
+    if (!published.exchange(true)) table = found;
+    return true;
 }
 
 CUresult current_context(CUcontext* context) noexcept { return table.cuCtxGetCurrent(context); }
@@ -124,7 +131,9 @@ CUcontext primary_context(CUdevice device) noexcept {
     CUcontext context = nullptr;
     if (table.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS) return nullptr;
     table.cuDevicePrimaryCtxRelease_v2(device);
-    return context;
+    // Another thread may have released its own reference meanwhile, so that ours was the last.
+    const bool asked = table.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS;
+    return asked && active ? context : nullptr;
 }
 
 unsigned long long context_id(CUcontext context) noexcept {
@@ -283,6 +292,7 @@ CUresult native_allocate(CUdeviceptr* ptr, size_t bytes) noexcept {
 
 CUresult native_free(CUdeviceptr ptr) noexcept {
     called();
+    const Uncancellable waiting;
     const Relaxed relaxed;
     return table.cuMemFree_v2(ptr);
 }

@@ -14,7 +14,8 @@ namespace cistern::pool::driver {
 
 using DeviceMask = uint64_t; ///< bit i: device ordinal i; devices beyond 63 get no peer access entries
 
-/// Resolves the entry points. False if a function is missing without which no pool is possible.
+/// Resolves the entry points. False if a function is missing without which no pool is possible. Holds no lock; of several
+/// threads the first one's result counts, and nobody may use the others before it has returned.
 bool bind(Lookup lookup) noexcept;
 
 // --- Contexts -------------------------------------------------------------------------------------------------------

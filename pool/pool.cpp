@@ -72,24 +72,18 @@ CUcontext context_of(CUstream stream) {
     return driver::stream_context(stream, &context) == CUDA_SUCCESS ? context : nullptr;
 }
 
-/// What was freed before a capture need not wait for its end: the current context's open epoch is closed.
-void close_before_capture() {
-    CUcontext context = nullptr;
-    if (driver::current_context(&context) != CUDA_SUCCESS || !context) return;
-    if (ContextPool* pool = registry::find(context)) pool->close_epoch(false);
-}
-
 } // namespace
 
 bool open(Lookup lookup) noexcept {
     if (opened.load(std::memory_order_acquire)) return true;
     try {
+        const config::Settings& s = config::settings();
+        const bool wanted = !s.disable && !s.refused && s.device_mem_pool && s.vmm && !s.cuda_malloc_async;
+        const bool bound = wanted && driver::bind(lookup); // before the lock: see there
         const std::lock_guard lock(opening);
         if (tried) return usable;
         tried = true;
-        const config::Settings& s = config::settings();
-        const bool wanted = !s.disable && !s.refused && s.device_mem_pool && s.vmm && !s.cuda_malloc_async;
-        usable = wanted && driver::bind(lookup);
+        usable = bound;
         opened.store(usable, std::memory_order_release);
         if (wanted && !usable) log::write(log::Level::info, "the driver lacks functions that a pool needs");
         return usable;
@@ -139,8 +133,11 @@ Outcome free_async(CUdeviceptr ptr, CUstream stream) noexcept {
         if (captures::open() != 0 && driver::is_capturing(stream)) return Outcome::forward(Reason::capture);
         const Outcome found = owning_pool(ptr, &pool);
         if (!pool) return found;
-        const CUcontext context = context_of(stream);
-        ContextPool* stream_pool = context ? registry::find_or_create(context) : nullptr;
+        CUcontext context = nullptr;
+        const CUresult asked = driver::stream_context(stream, &context);
+        if (asked != CUDA_SUCCESS) return Outcome::done(asked); // no such stream
+        if (!context) return Outcome::forward(Reason::no_context);
+        ContextPool* stream_pool = registry::find_or_create(context);
         if (!stream_pool) return pool->free(ptr); // waits for more than the stream: safe
         return pool->free_in_stream(ptr, stream, *stream_pool);
     });
@@ -151,7 +148,9 @@ Outcome address_range(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr) noexcep
         ContextPool* pool = registry::owner_of(ptr);
         Address start = 0;
         size_t requested = 0;
+        CUcontext context = nullptr;
         if (!pool) return Outcome::forward(Reason::foreign_pointer);
+        if (driver::current_context(&context) != CUDA_SUCCESS || !context) return Outcome::forward(Reason::no_context);
         // The driver would answer with the whole handle behind an address that is no live block.
         if (!pool->find(ptr, &start, &requested)) return Outcome::done(CUDA_ERROR_NOT_FOUND);
         if (base) *base = start;
@@ -187,8 +186,11 @@ size_t trim() noexcept {
 
 BeginCapture::BeginCapture(CUstream stream) noexcept {
     quietly([&] {
-        close_before_capture();
-        serial_ = captures::begin(stream, context_of(stream));
+        const CUcontext context = context_of(stream);
+        ContextPool* pool = context ? registry::find_or_create(context) : nullptr;
+        if (pool) pool->prepare_for_capture();
+        serial_ = captures::begin(stream, context);
+        if (pool) pool->await_records();
     });
 }
 
@@ -196,12 +198,16 @@ void BeginCapture::began(CUresult result) noexcept {
     if (result != CUDA_SUCCESS) captures::end(serial_);
 }
 
-void ended_capture(CUstream stream, CUresult result) noexcept {
+EndCapture::EndCapture(CUstream stream) noexcept : stream_(stream) {
     quietly([&] {
-        const uint64_t serial = captures::open() ? captures::on(stream, context_of(stream)) : 0;
-        const bool goes_on = serial != 0 && result != CUDA_SUCCESS && driver::is_capturing(stream);
-        if (!goes_on) captures::end(serial);
+        if (captures::open() != 0) serial_ = captures::on(stream, context_of(stream));
     });
+}
+
+void EndCapture::ended(CUresult result) noexcept {
+    if (serial_ == 0) return;
+    const bool goes_on = result != CUDA_SUCCESS && driver::is_capturing(stream_);
+    if (!goes_on) captures::end(serial_);
 }
 
 DestroyStream::DestroyStream(CUstream stream) noexcept {
@@ -245,40 +251,51 @@ void context_created(CUcontext context) noexcept {
 Departure::Departure(CUcontext context) noexcept {
     quietly([&] {
         if (!context && driver::current_context(&context) != CUDA_SUCCESS) return;
-        if (ContextPool* pool = registry::find(context)) {
-            pool->depart();
-            context_ = pool;
-        }
+        begin(context, registry::find(context));
     });
 }
 
 Departure Departure::of_primary(CUdevice device) noexcept {
     Departure departure;
     quietly([&] {
-        if (ContextPool* pool = registry::find_primary(device)) {
-            pool->depart();
-            departure.context_ = pool;
-        }
+        ContextPool* pool = registry::find_primary(device);
+        const bool ask = !pool && captures::open() != 0; // the handle is needed for the captures that end with it
+        departure.begin(pool ? pool->context() : ask ? driver::primary_context(device) : nullptr, pool);
     });
     return departure;
 }
 
-Departure::Departure(Departure&& other) noexcept : context_(other.context_) { other.context_ = nullptr; }
+void Departure::begin(CUcontext handle, void* pool) noexcept {
+    handle_ = handle;
+    context_ = pool;
+    if (pool) as_pool(pool)->depart();
+}
+
+Departure::Departure(Departure&& other) noexcept : context_(other.context_), handle_(other.handle_) {
+    other.context_ = nullptr;
+    other.handle_ = nullptr;
+}
 
 Departure::~Departure() { stays(); }
 
 void Departure::stays() noexcept {
     if (context_) as_pool(context_)->stay();
     context_ = nullptr;
+    handle_ = nullptr;
 }
 
 void Departure::gone() noexcept {
+    if (handle_) captures::end_all_of(handle_);
     if (context_) quietly([&] { as_pool(context_)->end(); });
     context_ = nullptr;
+    handle_ = nullptr;
 }
 
 void Departure::decide_by_state(CUdevice device) noexcept {
-    if (!context_) return;
+    if (!context_) {
+        if (handle_ && driver::primary_context(device) != handle_) gone();
+        return;
+    }
     // Another thread may have made a new primary context meanwhile, with the same handle.
     const CUcontext now = driver::primary_context(device);
     if (now && as_pool(context_)->serves(now))

@@ -55,8 +55,16 @@ public:
 private:
     unsigned long long serial_ = 0; ///< 0: nothing was counted
 };
-/// After the driver's cuStreamEndCapture on `stream`, whatever it returned.
-void ended_capture(CUstream stream, CUresult result) noexcept;
+/// Round the driver's cuStreamEndCapture: construct before it, `ended` with whatever it returned.
+class EndCapture {
+public:
+    explicit EndCapture(CUstream stream) noexcept;
+    void ended(CUresult result) noexcept;
+
+private:
+    CUstream stream_;
+    unsigned long long serial_ = 0;
+};
 /// Before the driver's cuStreamDestroy: a capture on that stream ends with it. Call `destroyed` with the result.
 class DestroyStream {
 public:
@@ -106,7 +114,9 @@ public:
 
 private:
     Departure() noexcept = default;
-    void* context_ = nullptr;
+    void begin(CUcontext handle, void* pool) noexcept;
+    void* context_ = nullptr; ///< ContextPool, null if the context has none
+    CUcontext handle_ = nullptr;
 };
 
 /// Gives wholly free, ready chunks of every pool back to the driver. Returns the bytes released. Waits for nothing.

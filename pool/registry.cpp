@@ -37,7 +37,7 @@ thread_local LastSeen last_seen{};
 
 // One entry per 64 GiB of the 47-bit user address space; reservations are whole entries.
 constexpr int entry_bits = 36;
-constexpr size_t entries = size_t{1} << (47 - entry_bits);
+constexpr size_t entries = DeviceMemory::mappable_end >> entry_bits;
 static_assert(DeviceMemory::reservation_unit == size_t{1} << entry_bits);
 std::array<std::atomic<ContextPool*>, entries> address_map{};
 

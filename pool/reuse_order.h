@@ -107,6 +107,7 @@ public:
     size_t open_bytes() const noexcept { return open_->bytes; }
     size_t open_frees() const noexcept { return open_->freed.size(); }
     size_t closed_epochs() const noexcept { return epochs_.size(); }
+    size_t stream_frees() const noexcept { return stream_frees_.size(); }
 
     /// Events, created beforehand and recycled only when seen done; never destroyed while the context lives.
     size_t spare_events() const noexcept { return spare_events_.size(); }

@@ -14,9 +14,8 @@ uint64_t slot_bit(uint32_t slot) { return uint64_t{1} << slot % 64; }
 SlabSet::SlabSet(Address base, size_t bytes) : base_(base), units_(bytes / slab_unit), slabs_(units_) {}
 
 SlabSet::~SlabSet() {
-    for (size_t i = 0; i < units_;) {
-        Slab* slab = slabs_[i];
-        i += slab ? slab->block->bytes / slab_unit : 1;
+    while (Slab* slab = all_) {
+        all_ = slab->next_of_all;
         delete slab;
     }
 }
@@ -51,6 +50,9 @@ void SlabSet::add(int size_class, Block* block) {
     for (uint32_t slot = 0; slot < slab->slots; ++slot) slab->ready_bits[slot / 64] |= slot_bit(slot);
     const size_t first = (block->start - base_) / slab_unit;
     for (size_t i = 0; i < block->bytes / slab_unit; ++i) slabs_[first + i] = slab;
+    slab->next_of_all = all_;
+    if (all_) all_->previous_of_all = slab;
+    all_ = slab;
     link(slab);
     ++empty_[static_cast<size_t>(size_class)];
 }
@@ -91,6 +93,11 @@ void SlabSet::set_ready(Address address) noexcept {
 
 Block* SlabSet::remove(Slab* slab) {
     unlink(slab);
+    if (slab->next_of_all) slab->next_of_all->previous_of_all = slab->previous_of_all;
+    if (slab->previous_of_all)
+        slab->previous_of_all->next_of_all = slab->next_of_all;
+    else
+        all_ = slab->next_of_all;
     --empty_[static_cast<size_t>(slab->size_class)];
     Block* block = slab->block;
     const size_t first = (block->start - base_) / slab_unit;

@@ -23,6 +23,8 @@ struct Slab {
     uint32_t hint = 0;    ///< words of ready_bits before this one are empty
     Slab* next = nullptr; ///< list of slabs of the class that have ready slots
     Slab* previous = nullptr;
+    Slab* next_of_all = nullptr; ///< list of every slab of the set
+    Slab* previous_of_all = nullptr;
     std::array<uint64_t, most_slots / 64> used_bits{};
     std::array<uint64_t, most_slots / 64> ready_bits{};
     std::array<uint32_t, most_slots> requested{};
@@ -62,6 +64,7 @@ private:
     Address base_;
     size_t units_;
     LazyArray<Slab*> slabs_; ///< by 2 MiB unit, every unit that a slab covers
+    Slab* all_ = nullptr;
     std::array<Slab*, size_class::count> with_ready_{};
     std::array<uint32_t, size_class::count> empty_{}; ///< wholly ready slabs
 };

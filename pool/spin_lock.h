@@ -2,6 +2,8 @@
 // Lock for critical sections of well under a microsecond. Uncontended it costs half of a pthread mutex, and a crowd of threads
 // does not queue up in the kernel; a waiter spins a little, then gives its time slice away.
 
+#include "pool/nap.h"
+
 #include <atomic>
 #include <thread>
 
