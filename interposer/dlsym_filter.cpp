@@ -36,8 +36,8 @@ void* look_up(Slot slot, void* handle, const char* name, Dlsym lookup) noexcept 
     if (found == nullptr || found == hook_address(slot)) {
         return found;
     }
-    if (!bind_driver(found)) {
-        return found;
+    if (!bind_driver(found) || !is_of_a_driver(slot, handle, found)) {
+        return lookup(handle, name); // once more, so that dlerror stays as the program's look-up leaves it
     }
     learn(slot, found);
     doors().dlsym_substituted.fetch_add(1, std::memory_order_relaxed);

@@ -127,8 +127,7 @@ void* substitute(const char* base, void* function, int version, cuuint64_t flags
 }
 
 /// The five-argument form for a driver that has only the other one: reached by programs that found our export.
-CUresult second_form_by_first(const char* symbol, void** function, int version, cuuint64_t flags,
-                              int* status) noexcept {
+CUresult second_form_by_first(const char* symbol, void** function, int version, cuuint64_t flags, int* status) {
     if (symbol == nullptr || function == nullptr) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -157,15 +156,14 @@ void exchange(CUresult result, const char* symbol, void** function, int version,
 
 } // namespace
 
-CUresult hook_GetProcAddress(const char* symbol, void** function, int version, cuuint64_t flags) noexcept {
+CUresult hook_GetProcAddress(const char* symbol, void** function, int version, cuuint64_t flags) {
     count(doors().procaddress_calls);
     const CUresult result = next::GetProcAddress(symbol, function, version, flags);
     exchange(result, symbol, function, version, flags);
     return result;
 }
 
-CUresult hook_GetProcAddress_v2(const char* symbol, void** function, int version, cuuint64_t flags,
-                                int* status) noexcept {
+CUresult hook_GetProcAddress_v2(const char* symbol, void** function, int version, cuuint64_t flags, int* status) {
     count(doors().procaddress_calls);
     const bool native = driver_has(Slot::GetProcAddress_v2) || !driver_has(Slot::GetProcAddress);
     const CUresult result = native ? next::GetProcAddress_v2(symbol, function, version, flags, status)

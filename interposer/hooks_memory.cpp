@@ -30,7 +30,7 @@ CUresult forwarded(const Outcome& outcome, CUresult result) noexcept {
 
 } // namespace
 
-CUresult hook_MemAlloc_v2(CUdeviceptr* out, size_t bytes) noexcept {
+CUresult hook_MemAlloc_v2(CUdeviceptr* out, size_t bytes) {
     if (nested(Slot::MemAlloc_v2)) {
         return next::MemAlloc_v2(out, bytes);
     }
@@ -38,8 +38,7 @@ CUresult hook_MemAlloc_v2(CUdeviceptr* out, size_t bytes) noexcept {
     return o.served() ? o.result : forwarded(o, next::MemAlloc_v2(out, bytes));
 }
 
-CUresult hook_MemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height,
-                               unsigned element) noexcept {
+CUresult hook_MemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height, unsigned element) {
     if (nested(Slot::MemAllocPitch_v2)) {
         return next::MemAllocPitch_v2(out, pitch, width, height, element);
     }
@@ -47,7 +46,7 @@ CUresult hook_MemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, si
     return o.served() ? o.result : forwarded(o, next::MemAllocPitch_v2(out, pitch, width, height, element));
 }
 
-CUresult hook_MemFree_v2(CUdeviceptr ptr) noexcept {
+CUresult hook_MemFree_v2(CUdeviceptr ptr) {
     if (nested(Slot::MemFree_v2)) {
         return next::MemFree_v2(ptr);
     }
@@ -55,7 +54,7 @@ CUresult hook_MemFree_v2(CUdeviceptr ptr) noexcept {
     return o.served() ? o.result : next::MemFree_v2(ptr);
 }
 
-CUresult hook_MemFreeAsync(CUdeviceptr ptr, CUstream stream) noexcept {
+CUresult hook_MemFreeAsync(CUdeviceptr ptr, CUstream stream) {
     if (nested(Slot::MemFreeAsync)) {
         return next::MemFreeAsync(ptr, stream);
     }
@@ -64,7 +63,7 @@ CUresult hook_MemFreeAsync(CUdeviceptr ptr, CUstream stream) noexcept {
     return o.served() ? o.result : next::MemFreeAsync(ptr, stream);
 }
 
-CUresult hook_MemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream) noexcept {
+CUresult hook_MemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream) {
     if (nested(Slot::MemFreeAsync_ptsz)) {
         return next::MemFreeAsync_ptsz(ptr, stream);
     }
@@ -74,14 +73,15 @@ CUresult hook_MemFreeAsync_ptsz(CUdeviceptr ptr, CUstream stream) noexcept {
     return o.served() ? o.result : next::MemFreeAsync_ptsz(ptr, stream);
 }
 
-CUresult hook_MemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr) noexcept {
+CUresult hook_MemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr) {
     const Outcome o = ask([=] { return pool::address_range(base, bytes, ptr); });
     return o.served() ? o.result : next::MemGetAddressRange_v2(base, bytes, ptr);
 }
 
-CUresult hook_MemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) noexcept {
+CUresult hook_MemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
+    const bool again = nested(Slot::MemGetInfo_v2);
     const CUresult result = next::MemGetInfo_v2(free_bytes, total_bytes);
-    if (result != CUDA_SUCCESS || free_bytes == nullptr || !pool_opened()) {
+    if (again || result != CUDA_SUCCESS || free_bytes == nullptr || !pool_opened()) {
         return result;
     }
     const size_t sum = *free_bytes + asked([] { return pool::idle_bytes(); });

@@ -89,6 +89,23 @@ __attribute__((noinline)) void* symbol_after_us(const char* name) noexcept {
     return found;
 }
 
+/// Wrappers and mocks export a few names of the driver; a driver, or a tool's shim of one, has these in one object.
+bool is_driver(void* handle, Dlsym lookup) noexcept {
+    const void* object = nullptr;
+    for (const char* name : {"cuInit", "cuDriverGetVersion", "cuMemAlloc_v2", "cuMemFree_v2", "cuCtxSynchronize"}) {
+        Dl_info where;
+        void* function = lookup(handle, name);
+        if (function == nullptr || dladdr(function, &where) == 0) {
+            return false;
+        }
+        if (object != nullptr && object != where.dli_fbase) {
+            return false;
+        }
+        object = where.dli_fbase;
+    }
+    return true;
+}
+
 void* open_driver(void* hint) noexcept {
     constexpr int pin = RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE;
     if (void* handle = dlopen("libcuda.so.1", pin)) {
@@ -208,8 +225,7 @@ bool bind_driver(void* hint) noexcept {
     }
     const Dlsym lookup = real_dlsym();
     void* handle = lookup == nullptr ? nullptr : open_driver(hint);
-    // A library of another name that answers to none of our names is no driver.
-    if (handle == nullptr || lookup(handle, "cuInit") == nullptr) {
+    if (handle == nullptr || !is_driver(handle, lookup)) {
         return false;
     }
     for (size_t s = 0; s < slot_count; ++s) {
@@ -221,6 +237,22 @@ bool bind_driver(void* hint) noexcept {
     driver_handle.store(handle, std::memory_order_release);
     // Leaves no message of our own failed look-ups behind for dlerror.
     return lookup(handle, "cuInit") != nullptr;
+}
+
+bool is_of_a_driver(Slot slot, void* handle, void* function) noexcept {
+    if (handle == driver_handle.load(std::memory_order_acquire) || has_seen(slot, function)) {
+        return true;
+    }
+    Dl_info where;
+    if (dladdr(function, &where) == 0 || where.dli_fname == nullptr) {
+        return false;
+    }
+    void* object = dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    const bool yes = object != nullptr && is_driver(object, real_dlsym());
+    if (object != nullptr) {
+        dlclose(object);
+    }
+    return yes;
 }
 
 void* driver_symbol(const char* exported_name) noexcept {

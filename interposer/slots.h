@@ -65,6 +65,10 @@ Dlsym next_dlsym() noexcept;
 /// May leave a message for dlerror behind, so the caller's own look-up has to follow it.
 bool bind_driver(void* hint) noexcept;
 
+/// Whether `function`, found under the slot's name through `handle`, is the driver's: looked up in the driver itself, seen
+/// before, or part of a tool's shim of the whole driver. Other libraries may have functions of the same name.
+bool is_of_a_driver(Slot slot, void* handle, void* function) noexcept;
+
 /// Address of a function of the bound driver by exported name: the look-up that the pool works with.
 void* driver_symbol(const char* exported_name) noexcept;
 
