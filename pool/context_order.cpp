@@ -56,6 +56,11 @@ size_t ContextPool::pending_bytes() {
     return order_.pending_bytes();
 }
 
+size_t ContextPool::closed_bytes() {
+    const std::lock_guard lock(lock_);
+    return order_.pending_bytes() - order_.open_bytes();
+}
+
 size_t ContextPool::open_bytes() {
     const std::lock_guard lock(lock_);
     return order_.open_bytes();
@@ -191,11 +196,10 @@ CUresult ContextPool::wait_unless_leaving(CUevent event) {
 
 /// What must not be waited for without limit: late epochs, other contexts of the device, frees that a capture has parked.
 void ContextPool::wait_a_while(Clock::time_point deadline, const std::function<bool()>& enough) {
-    registry::for_each([&](ContextPool& pool) {
-        if (pool.device() == device_) pool.close_epoch(false);
-    });
+    const bool events = driver::has_context_events();
+    close_epoch(false);
     // What a capture has parked cannot be recorded; one native free of a dummy waits for it as the program's would have.
-    const bool parked = open_bytes() > 0 && (captures::open() != 0 || !driver::has_context_events());
+    const bool parked = open_bytes() > 0 && (captures::open() != 0 || !events);
     if (parked && barrier() && enough()) return;
     size_t pending = 1;
     while (pending > 0 && Clock::now() < deadline && !dead_.load() && leaving_.load() == 0) {
@@ -203,9 +207,11 @@ void ContextPool::wait_a_while(Clock::time_point deadline, const std::function<b
         bool progress = false;
         registry::for_each([&](ContextPool& pool) {
             if (pool.device() != device_) return;
+            pool.close_epoch(false); // also what a capture had parked that has ended meanwhile
             const Use use(pool);
             if (use && !pool.dead_.load() && pool.harvest_one()) progress = true;
-            pending += pool.pending_bytes();
+            // Without context events only that context's own frees bring its open epoch to an end: no use to ask for it.
+            pending += events ? pool.pending_bytes() : pool.closed_bytes();
         });
         if (progress && enough()) return;
         if (!progress) nap(50);

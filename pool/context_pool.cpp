@@ -9,6 +9,7 @@
 #include "pool/registry.h"
 #include "pool/ticks.h"
 
+#include <algorithm>
 #include <thread>
 
 namespace cistern::pool {
@@ -25,13 +26,20 @@ size_t pending_bound_for(size_t total) {
     return total / default_pending_share;
 }
 
+/// A block this large closes its epoch at once: what may lie about unrecorded is a matter of the card's size.
+size_t close_block_for(size_t total) {
+    constexpr size_t share = 8192; // 16 MiB on cards of 128 GiB and more
+    return std::clamp(total / share, ReuseOrder::close_block_bytes, ReuseOrder::close_bytes);
+}
+
 } // namespace
 
 ContextPool::ContextPool(CUcontext context, CUdevice device, bool primary)
     : context_(context), device_(device), primary_(primary), id_(driver::context_id(context)),
       total_(driver::total_memory(device)),
       pending_bound_(pending_bound_for(total_)), waits_{!config::settings().deferred_dealloc,
-                                                        !driver::has_context_events()} {
+                                                        !driver::has_context_events()},
+      order_(close_block_for(total_)) {
     counters_.enlist();
 }
 
@@ -111,7 +119,7 @@ Address ContextPool::harvest_and_take(size_t bytes) {
 
 Outcome ContextPool::find_memory(size_t bytes, Address* address) {
     if ((*address = harvest_and_take(bytes)) != 0) return Outcome::done();
-    if (open_bytes() >= ReuseOrder::close_block_bytes) {
+    if (open_bytes() >= order_.close_block()) {
         close_epoch(false); // parked by a capture that has ended, or by another thread's begin-capture
         if ((*address = harvest_and_take(bytes)) != 0) return Outcome::done();
     }

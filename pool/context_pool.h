@@ -102,6 +102,7 @@ private:
     void note_fault(CUresult result) noexcept;
     size_t pending_bytes();
     size_t open_bytes();
+    size_t closed_bytes();
     CUevent event_for_stream();
     void give_back(CUevent event);
     void now_in_use(size_t bytes) noexcept;

@@ -6,7 +6,7 @@
 
 namespace cistern::pool {
 
-ReuseOrder::ReuseOrder() {
+ReuseOrder::ReuseOrder(size_t close_block) : close_block_(close_block) {
     open_ = new_epoch();
     open_->number = 1;
 }
@@ -41,8 +41,8 @@ void ReuseOrder::add(const Freed& freed) noexcept {
 bool ReuseOrder::wants_close(size_t bytes, uint64_t now) const noexcept {
     if (open_->freed.size() >= close_frees) return true;
     // So many events outstanding means a long kernel: more of them would only cost memory and queries.
-    if (epochs_.size() >= many_epochs) return open_->bytes >= close_frees * close_block_bytes;
-    return bytes >= close_block_bytes || open_->bytes >= close_bytes ||
+    if (epochs_.size() >= many_epochs) return open_->bytes >= 4 * close_bytes;
+    return bytes >= close_block_ || open_->bytes >= close_bytes ||
            now - last_close_ >= close_microseconds * ticks::per_microsecond();
 }
 

@@ -116,6 +116,25 @@ TEST_CASE("F14 contract: idle and pending memory of another context's pool is gi
     check_referee();
 }
 
+TEST_CASE("F14 contract: another context's frees are waited for although a capture had parked them") {
+    REQUIRE(start({{"SIM_TOTAL_MB", "1024"}}));
+    use_primary();
+    CUstream captured = make_stream();
+    const CUdeviceptr parked = take(700 * MiB);
+    REQUIRE(begin_capture(captured, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+    give(parked);
+    CUcontext second = create_context();
+    CUdeviceptr large = 0;
+    CUresult result = CUDA_ERROR_UNKNOWN;
+    Beside other(second, [&] { result = mem_alloc(&large, 800 * MiB); });
+    CHECK(!other.done_within(a_moment));
+    CUgraph graph = nullptr;
+    CHECK(end_capture(captured, &graph) == CUDA_SUCCESS);
+    CHECK(other.done_within(much_too_long));
+    CHECK(result == CUDA_SUCCESS);
+    check_referee();
+}
+
 TEST_CASE("F14 contract: trim leaves everything to other users of the card") {
     REQUIRE(start({{"SIM_TOTAL_MB", "1024"}}));
     use_primary();

@@ -40,7 +40,8 @@ void million(unsigned threads, unsigned contexts) {
     CHECK(r.allocations == r.frees);
     CHECK(r.busy * 100 >= r.frees * 30);
     CHECK(r.recycled * 100 >= r.allocations * 30);
-    CHECK(r.unjust == 0);
+    // Without context events what another context has freed last is out of reach until its next barrier.
+    if (sim_calls("cuCtxRecordEvent") > 0) CHECK(r.unjust == 0);
     check_referee();
 }
 

@@ -91,7 +91,23 @@ class Speed(unittest.TestCase):
         self.assertEqual(len(gpu_compare.pair_verdicts({**fine, "4096.kernel_5us.call_ns": 250.0,
                                                         "4096.kernel_5us.loop_us": 6.0,
                                                         "4096.kernel_5us.plain_us": 5.0})[0]), 1)
+        self.assertEqual(gpu_compare.pair_verdicts({**fine, "4096.kernel_5us.call_ns": 900.0,
+                                                    "4096.kernel_5us.loop_us": 5.1,
+                                                    "4096.kernel_5us.plain_us": 5.0})[0], [])
         self.assertEqual(len(gpu_compare.pair_verdicts({})[0]), 1)
+
+    def test_least_disturbed(self):
+        self.assertEqual(gpu_compare.least_disturbed([{"a": 2, "b": 5}, {"a": 3, "b": 4}]), {"a": 2, "b": 4})
+
+    def test_a_missed_goal_is_told_from_a_failure(self):
+        def case(problems):
+            return run_gpu.run_case(gpu_cases.Case("x", "gpu", lambda bench: (problems, {})), None, lambda text: None)
+
+        goal = gpu_compare.GOAL_MISSED + "too slow"
+        self.assertEqual(case([goal])["status"], "missed")
+        self.assertEqual(case([goal, "wrong"])["status"], "fail")
+        self.assertEqual(run_gpu.verdict(["x"], [case([goal])]), [])
+        self.assertEqual(len(run_gpu.verdict(["x"], [case(["wrong"])])), 1)
 
 
 class StubRuns(unittest.TestCase):

@@ -221,7 +221,7 @@ TEST_CASE("pool reuse order: so many events outstanding that only bytes close") 
     }
     o.free(1, ReuseOrder::close_block_bytes);
     CHECK(!o.order.wants_close(ReuseOrder::close_block_bytes, o.now + 1'000'000'000));
-    o.free(2, 64 * ReuseOrder::close_block_bytes);
+    o.free(2, 4 * ReuseOrder::close_bytes);
     CHECK(o.order.wants_close(1, o.now));
 }
 
