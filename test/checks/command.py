@@ -57,6 +57,8 @@ def case_arguments():
     expect(f"arguments arrive unchanged: {done}", done.stdout == native.stdout and done.returncode == 0)
     done = run(*SHOW, "--log", "x")
     expect("without -- the program's own options stay its own", done.stdout == "['--log', 'x']\n")
+    done = run("--log", "off", *SHOW, "--help", "--dry-run")
+    expect("also those that the command has itself", done.stdout == "['--help', '--dry-run']\n")
 
 
 def case_existing_preload():
