@@ -114,7 +114,8 @@ void report_unknown(const char* const* environment, Messages& wrong, std::vector
     }
 }
 
-/// A value that differs from what this version does. One that asks for what happens anyway is worth no line.
+/// A value that differs from what this version does. One that asks for what happens anyway is worth no line, and one that
+/// has its line already, because it does not mean what it seems to, gets no second one.
 void report_without_effect(const std::vector<Resolved>& resolved, std::vector<std::string>& notes) {
     Settings idle; // what this version does
     idle.pinned_mem_pool = false;
@@ -123,11 +124,16 @@ void report_without_effect(const std::vector<Resolved>& resolved, std::vector<st
         if (r.text == nullptr || !r.used || is_effective(*r.option)) {
             continue;
         }
+        const Parsed parsed = parse_value(r.option->kind, r.option->words, r.text);
+        if (parsed.verdict != Verdict::plain) {
+            continue;
+        }
         Settings asked = idle;
-        r.option->apply(asked, parse_value(r.option->kind, r.option->words, r.text).value);
+        r.option->apply(asked, parsed.value);
         if (r.option->show(asked) != r.option->show(idle)) {
-            notes.push_back(std::string(r.option->name) + "=" + quoted(r.text) + " has no effect in this version" +
-                            (asked.cuda_malloc_async ? "; allocations go to the driver" : ""));
+            notes.push_back(std::string(r.option->name) + "=" + quoted(r.text) +
+                            (asked.cuda_malloc_async ? " is not built in this version: allocations go to the driver"
+                                                     : " has no effect in this version"));
         }
     }
 }
