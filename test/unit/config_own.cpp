@@ -140,7 +140,8 @@ TEST_CASE("settings of a later version are parsed, and say once that they have n
     CHECK(set.lines() == 1);
     CHECK(set.says("CISTERN_LIMIT=\"50%\" has no effect in this version"));
     CHECK(parse({"DALI_USE_PINNED_MEM_POOL=1"}).says("DALI_USE_PINNED_MEM_POOL=\"1\" has no effect in this version"));
-    CHECK(parse({"DALI_DEVICE_BUFFER_GROWTH_FACTOR=9"}).lines() == 1); // clamped; not a second line for having no effect
+    CHECK(parse({"DALI_DEVICE_BUFFER_GROWTH_FACTOR=9"}).lines() ==
+          1); // clamped; not a second line for having no effect
     CHECK(parse({"DALI_DEVICE_BUFFER_GROWTH_FACTOR=2"}).lines() == 1);
 }
 
