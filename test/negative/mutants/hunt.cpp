@@ -28,9 +28,10 @@ TEST_CASE("record-before-advance") {
     use_primary();
     CUstream stream = make_stream();
     // Several times, because a free that comes half a millisecond after the last close closes its epoch itself.
-    for (int round = 0; round < 20; ++round) {
+    for (int round = 0; round < 40; ++round) {
         const CUdeviceptr first = take(2 * MiB);
         const CUdeviceptr second = take(small);
+        give(take(2 * MiB)); // the last close is a moment ago
         // Between the record, which misses this work, and whatever the pool does then.
         during().after_record = [&] {
             use(stream, second, small, long_time);
