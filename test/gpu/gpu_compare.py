@@ -57,7 +57,7 @@ def check_counts(counted, stats):
     product's figure in between is right (a destructor may free in the meantime), anything else is not.
     Returns (problems, summary)."""
     problems = []
-    summary = {"processes": 0, "allocations": 0, "frees": 0, "served": 0, "recycled": 0, "alloc_forwarded": {},
+    summary = {"processes": 0, "allocations": 0, "frees": 0, "served": 0, "hits": 0, "alloc_forwarded": {},
                "free_forwarded": {}}
     for pid, count in sorted(counted.items()):
         first, last = counted_totals(count["counts"]), counted_totals(count["final"])
@@ -76,7 +76,7 @@ def check_counts(counted, stats):
                 problems.append(f"process {pid}: {what} served + forwarded = {product}, counted {low}"
                                 + (f" to {high}" if high != low else ""))
         summary["served"] += stats[pid].get("alloc_served", 0)
-        summary["recycled"] += stats[pid].get("alloc_recycled", 0)
+        summary["hits"] += stats[pid].get("alloc_hits", 0)
         for kind in ("alloc_forwarded", "free_forwarded"):
             for reason, n in stats[pid].get(kind, {}).items():
                 summary[kind][reason] = summary[kind].get(reason, 0) + n

@@ -55,12 +55,15 @@ class Compare(unittest.TestCase):
 
 class Counts(unittest.TestCase):
     stats = {"alloc_served": 8, "alloc_forwarded": {"capture": 2}, "free_served": 6, "free_async_served": 1,
-             "free_forwarded": {"foreign_pointer": 3}, "alloc_recycled": 4}
+             "free_forwarded": {"foreign_pointer": 3}, "alloc_hits": 4}
 
     def test_exact(self):
         problems, summary = gpu_compare.check_counts({1: count(10, 10)}, {1: self.stats})
         self.assertEqual(problems, [])
-        self.assertEqual((summary["allocations"], summary["frees"], summary["recycled"]), (10, 10, 4))
+        self.assertEqual((summary["allocations"], summary["frees"], summary["hits"]), (10, 10, 4))
+        listed = (pathlib.Path(__file__).parents[2] / "pool" / "counters.h").read_text()
+        for name in ("alloc_served", "alloc_hits", "free_served", "free_async_served"):
+            self.assertIn(f"X({name}, ", listed)  # a renamed counter would read as 0
         self.assertEqual(summary["alloc_forwarded"], {"capture": 2})
 
     def test_one_call_too_few_or_too_many(self):
