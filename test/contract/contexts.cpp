@@ -6,19 +6,7 @@
 using namespace cistern;
 using namespace cistern::test;
 
-namespace {
-
-/// Everything that the pool took from the driver has been given back, but for what `kept` says is still there.
-void check_balance(const SimBalance& kept) {
-    const SimBalance now = balance();
-    CHECK(now.handles == kept.handles);
-    CHECK(now.maps == kept.maps);
-    CHECK(now.reservations == kept.reservations);
-    CHECK(now.allocations == kept.allocations);
-    CHECK(now.used_bytes == kept.used_bytes);
-}
-
-} // namespace
+namespace {} // namespace
 
 TEST_CASE("F34 contract: a destroyed context takes its pool with it, 50 times") {
     REQUIRE(start());

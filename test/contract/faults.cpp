@@ -73,12 +73,7 @@ void fail_every_call_of(const char* function, bool context_dies) {
             CHECK(mem_free(next) == CUDA_SUCCESS);
             CHECK(destroy_context(context) == CUDA_SUCCESS);
             cuCtxSetCurrent(home);
-            const SimBalance after = balance();
-            CHECK(after.handles == before.handles);
-            CHECK(after.maps == before.maps);
-            CHECK(after.reservations == before.reservations);
-            CHECK(after.allocations == before.allocations);
-            CHECK(after.used_bytes == before.used_bytes);
+            check_balance(before);
         }
     check_referee();
 }

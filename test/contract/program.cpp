@@ -266,6 +266,15 @@ SimBalance balance() {
     return b;
 }
 
+void check_balance(const SimBalance& kept) {
+    const SimBalance now = balance();
+    CHECK(now.handles == kept.handles);
+    CHECK(now.maps == kept.maps);
+    CHECK(now.reservations == kept.reservations);
+    CHECK(now.allocations == kept.allocations);
+    CHECK(now.used_bytes == kept.used_bytes);
+}
+
 void check_referee() {
     if (sim_violations(nullptr) == 0) {
         SUCCEED("the referee has nothing to report");

@@ -85,6 +85,8 @@ bool child_of_fork_gets_not_initialized(CUdeviceptr ptr);
 uint64_t counter(const char* name); ///< of counters_json
 uint64_t mapped();
 SimBalance balance();
+/// Everything that the pool took from the driver has been given back, but for what `kept` says is still there.
+void check_balance(const SimBalance& kept);
 
 /// Fails the test case with the referee's report if there is one.
 void check_referee();

@@ -1,6 +1,7 @@
 // One program for each mutant of the pool: steps that are harmless with the pool as it is, and that the referee, or the
 // assertion here, reports when the mutant is linked in. Threads meet inside driver calls (test/contract/program.h), so
-// nothing depends on timing.
+// they need not be timed. A free also closes an epoch half a millisecond after the last close: where that would spoil a hunt
+// it is repeated, and every round has to be able to report.
 
 #include "test/catch.h"
 #include "test/contract/beside.h"
